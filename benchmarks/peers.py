@@ -121,7 +121,7 @@ def _search_row() -> dict[str, Any]:
 
     from benchmarks.search import Space, fill
     from seesay.search.neighbours import Neighbours
-    from seesay.search.store import Store
+    from seesay.search.store import create_store
 
     torch.set_num_threads(1)
     faiss.omp_set_num_threads(1)
@@ -137,7 +137,7 @@ def _search_row() -> dict[str, Any]:
         return [int(hit["corpus_id"]) for hit in hits]
 
     with tempfile.TemporaryDirectory() as folder:
-        store = Store.create(Path(folder) / "index.sqlite", "benchmark", "0", vectors.shape[1])
+        store = create_store(folder, "benchmark", "0", vectors.shape[1])
         fill(store, vectors)
         near = Neighbours(store, "image", Path(folder) / "vectors.f16")
         built = _processor(near.refresh)

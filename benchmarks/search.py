@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from benchmarks._harness import arguments, peak_mib, report
 from seesay.arrays import Vectors
 from seesay.search.neighbours import Neighbours
-from seesay.search.store import Store
+from seesay.search.store import Store, create_store, open_store
 
 T = TypeVar("T")
 Search = Callable[[Vectors], NDArray[np.int64]]
@@ -63,7 +63,7 @@ def _draw(folder: Path, count: int, queries: int) -> None:
     images = space.images(queries)
     asked = np.concatenate([images, space.sentences(images)])
     best, scores = np.zeros((2 * queries, 0), np.int64), np.zeros((2 * queries, 0), np.float32)
-    store = Store.create(folder / "index.sqlite", "benchmark", "0", DIM)
+    store = create_store(folder, "benchmark", "0", DIM)
     for start in range(0, count, _AT_ONCE):
         vectors = space.images(min(_AT_ONCE, count - start))
         fill(store, vectors, start)
@@ -83,7 +83,7 @@ def _build(folder: Path) -> dict[str, Any]:
 
 
 def _opened(folder: Path) -> Neighbours:
-    return Neighbours(Store.open(folder / "index.sqlite"), "image", folder / "vectors-image.f16")
+    return Neighbours(open_store(folder), "image", folder / "vectors-image.f16")
 
 
 def _index(folder: Path) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def _faiss(folder: Path) -> dict[str, Any]:
 
 
 def _vectors(folder: Path) -> NDArray[np.float16]:
-    store = Store.open(folder / "index.sqlite")
+    store = open_store(folder)
     return np.concatenate([rows for _, rows in store.parts(store.changes("image").alive)])
 
 

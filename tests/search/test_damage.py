@@ -97,7 +97,6 @@ def test_values_that_cannot_be_are_damage(folder: Path, photos: Path, use: str, 
         ),
         "INSERT INTO meta VALUES (x'61', 'a')",
         "INSERT OR REPLACE INTO meta VALUES ('background', x'61')",
-        "INSERT INTO meta VALUES ('store', 'postgresql://localhost/photos')",
     ],
 )
 def test_what_an_index_says_of_itself_is_checked_when_it_is_opened(folder: Path, statement: str) -> None:

@@ -12,7 +12,7 @@ from PIL import ExifTags, Image
 from seesay.search import Index
 from seesay.search.dates import time_in_name
 from tests.search.colours import Colours, picture
-from tests.search.stores import STORES, address
+from tests.search.stores import STORES, place
 
 CHANGED = 1_500_000_000  # 2017-07-14T02:40:00
 
@@ -70,7 +70,7 @@ def test_an_image_has_the_best_date_and_says_whose_it_is(tmp_path: Path, store: 
     (photos / "Screenshot_20240812-101207.png").write_bytes(picture("blue"))
     (photos / "Grüße.png").write_bytes(picture("green"))
     os.utime(photos / "Grüße.png", (CHANGED, CHANGED))
-    with Index.create(tmp_path / "index", Colours(), address(store)) as index:
+    with Index.create(place(store, tmp_path), Colours()) as index:
         index.update_images(photos)
         assert {item.path: (item.time, item.dated_by) for item in index.store.newest(9)} == {
             "Screenshot_20240812-101207.png": ("2024-08-12T10:12:07", "name"),

@@ -14,7 +14,7 @@ from seesay.errors import QueryError
 from seesay.search import Index
 from seesay.search.filters import Filter, filter_meant
 from tests.search.colours import Colours
-from tests.search.stores import STORES, address
+from tests.search.stores import STORES, place
 
 PHOTOS = {
     "italy/rome/a.jpg": ((300, 200), "2019:06:30 23:59:59"),
@@ -45,7 +45,7 @@ def index(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
     folder = tmp_path_factory.mktemp("filters")
     for name, (size, taken) in PHOTOS.items():
         photo(folder / "photos" / name, size, taken)
-    with Index.create(folder / "index", Colours(), address(request.param)) as made:
+    with Index.create(place(request.param, folder), Colours()) as made:
         made.update_images(folder / "photos")
         yield made
 

@@ -22,7 +22,7 @@ from seesay.search.query import Embedded, Image, Part, Query, Text
 from seesay.search.thumbnails import Thumbnails
 from tests.search import unprivileged
 from tests.search.colours import RGB, Colours, gallery, photo_of, picture, prepared
-from tests.search.stores import STORES, address
+from tests.search.stores import STORES, place
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def matcher() -> Colours:
 
 @pytest.fixture(params=STORES)
 def index(tmp_path: Path, matcher: Colours, request: pytest.FixtureRequest):
-    with Index.create(tmp_path / "index", matcher, address(request.param)) as made:
+    with Index.create(place(request.param, tmp_path), matcher) as made:
         yield made
 
 
@@ -124,9 +124,12 @@ def test_an_index_that_another_process_creates_meanwhile_is_opened(
     embedder = Colours()
     with Index.create(tmp_path / "index", embedder) as first:
         seen = iter([False, True, True])  # the other process is faster by a moment
-        monkeypatch.setattr("seesay.search.index.index_exists", lambda _: next(seen))
+        monkeypatch.setattr("seesay.search.index.store_exists", lambda _: next(seen))
         with Index.open_or_create(tmp_path / "index", embedder, photos=[photos]) as second:
-            with first._sole_writer(), pytest.raises(SeesayError, match="another update is running; wait"):
+            with (
+                first.store.sole_writer(),
+                pytest.raises(SeesayError, match="another update is running; wait"),
+            ):
                 second.update_images(photos)
             assert second.update_images(photos).added == first.count("image") > 0
 
@@ -182,6 +185,7 @@ def test_misspelt_words_are_corrected_and_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="drops the capabilities of root")
+@_OF_FILES
 def test_an_index_that_nobody_can_write_is_searched(index: Index, photos: Path, tmp_path: Path) -> None:
     index.update_images(photos)
     index.close()
@@ -202,13 +206,14 @@ def test_an_index_that_nobody_can_write_is_searched(index: Index, photos: Path, 
 @pytest.mark.skipif(sys.platform != "linux", reason="drops the capabilities of root")
 def test_a_reader_who_may_not_write_sees_what_a_live_writer_wrote(index: Index, photos: Path) -> None:
     index.update_images(photos)  # still in SQLite's log, beside the file
-    index.folder.chmod(0o555)
-    said = unprivileged.run(READER, index.folder, photos)
-    index.folder.chmod(0o755)
+    Path(index.place).chmod(0o555)
+    said = unprivileged.run(READER, Path(index.place), photos)
+    Path(index.place).chmod(0o755)
     assert said.startswith("4 sub/green.png\n")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="drops the capabilities of root")
+@_OF_FILES
 def test_a_reader_that_could_get_wrong_answers_is_told_what_to_do(
     index: Index, photos: Path, tmp_path: Path
 ) -> None:
@@ -216,13 +221,13 @@ def test_a_reader_that_could_get_wrong_answers_is_told_what_to_do(
     killed = tmp_path / "killed"
     killed.mkdir()
     for name in ("index.sqlite", "index.sqlite-wal"):  # as a kill leaves them, without the shared memory
-        shutil.copy(index.folder / name, killed)
+        shutil.copy(Path(index.place) / name, killed)
     index.close()
     folders = [killed]
     killed.chmod(0o555)
     if os.getuid() == 0:  # another user's folder, who could write to it at any time
-        os.chown(index.folder, 65534, 65534)
-        folders.append(index.folder)
+        os.chown(Path(index.place), 65534, 65534)
+        folders.append(Path(index.place))
     for folder in folders:
         said = unprivileged.run(READER, folder, photos)
         folder.chmod(0o755)
@@ -240,10 +245,11 @@ def test_a_damaged_vector_is_not_an_empty_answer(index: Index, photos: Path) -> 
         with sqlite3.connect(index.store.path) as connection:
             connection.execute("UPDATE vectors SET data = ? WHERE id = 2", (data,))
         connection.close()
-        with Index.open(index.folder, Colours()) as opened, pytest.raises(SeesayError, match="damaged"):
+        with Index.open(index.place, Colours()) as opened, pytest.raises(SeesayError, match="damaged"):
             opened.search("red")
 
 
+@_OF_FILES
 def test_a_full_disk_says_so_and_keeps_what_was_finished(index: Index, photos: Path) -> None:
     index.update_images(photos)
     pages = index.store._connection.execute("PRAGMA page_count").fetchone()[0]
@@ -259,7 +265,7 @@ def test_a_full_disk_says_so_and_keeps_what_was_finished(index: Index, photos: P
 
 @_OF_FILES
 def test_what_a_killed_update_left_is_swept(index: Index, photos: Path) -> None:
-    left = index.folder / "vectors-image.f16.123.456.tmp"
+    left = Path(index.place) / "vectors-image.f16.123.456.tmp"
     left.write_bytes(b"half")
     index.update_images(photos)
     assert not left.exists()
@@ -370,7 +376,7 @@ def test_a_shortage_deletes_nothing_and_is_tried_again(index: Index, photos: Pat
 
     index.update_images(photos)
     (photos / "red.png").write_bytes(picture("yellow"))
-    with Index.open(index.folder, Short()) as short:
+    with Index.open(index.place, Short()) as short:
         report = short.update_images(photos)
     assert report.skipped == [("red.png", "not enough memory to crop it now.")]
     assert counts(report) == {"unchanged": 3}
@@ -481,7 +487,7 @@ def test_another_run_is_refused(index: Index, photos: Path) -> None:
     index.update_images(photos)
     for open_ in (Index.open, Index.open_or_create):
         with pytest.raises(SeesayError, match="original run"):
-            open_(index.folder, Colours(fingerprint="2"))
+            open_(Path(index.place), Colours(fingerprint="2"))
 
 
 @_OF_FILES
@@ -490,10 +496,10 @@ def test_a_moved_run_is_recorded(index: Index, photos: Path) -> None:
     for update in (lambda opened: opened.update_images(photos), lambda opened: opened.add_sentences(["red"])):
         moved = Colours()
         moved.name = f"{index.run_name} moved"
-        with Index.open(index.folder, moved) as opened:
+        with Index.open(index.place, moved) as opened:
             update(opened)
             assert opened.run_name == moved.name
-        with Index.open(index.folder) as again:
+        with Index.open(index.place) as again:
             assert again.run_name == moved.name
 
 
@@ -542,7 +548,7 @@ def test_questions_that_are_none(index: Index) -> None:
 
 def test_a_reader_sees_what_another_process_wrote(index: Index, photos: Path) -> None:
     index.update_images(photos)
-    reader = Index.open(index.folder, Colours())
+    reader = Index.open(index.place, Colours())
     assert len(reader.search("white")) == 4
     gallery(photos, "white.png")
     (photos / "red.png").unlink()
@@ -553,11 +559,10 @@ def test_a_reader_sees_what_another_process_wrote(index: Index, photos: Path) ->
     reader.close()
 
 
-@_OF_FILES
 def test_two_updates_at_once_are_refused(index: Index, photos: Path) -> None:
     def meanwhile(done: int, total: int) -> None:
         with pytest.raises(SeesayError, match="another update"):
-            Index.open(index.folder, Colours()).update_images(photos)
+            Index.open(index.place, Colours()).update_images(photos)
 
     index.update_images(photos, progress=meanwhile)
 
@@ -595,7 +600,7 @@ def test_a_killed_update_keeps_its_batches_and_is_continued(
     for i in range(200):
         (photos / f"{i}.png").write_bytes(picture("red", "blue", size=(20 + i, 10)))
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parents[2])])}
-    command = [sys.executable, "-c", UPDATE, str(index.folder), str(photos)]
+    command = [sys.executable, "-c", UPDATE, index.place, str(photos)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     assert process.stdout is not None
     for _ in range(4):
@@ -687,7 +692,7 @@ def test_a_query_is_corrected_and_embedded_once(index: Index, photos: Path) -> N
 
     index.update_images(photos)
     counting = Counting()
-    with Index.open(index.folder, counting) as opened:
+    with Index.open(index.place, counting) as opened:
         answer = opened.search("rde + blue - 2*id:1")
         assert (counting.read, counting.corrected) == (["red", "blue"], ["rde", "blue"])
         assert answer.corrected_words == {"rde": "red"}
@@ -705,9 +710,9 @@ def test_a_name_that_no_index_can_have_is_one_line(tmp_path: Path) -> None:
 @_OF_FILES
 def test_an_index_that_is_deleted_has_no_last_change(index: Index, photos: Path) -> None:
     index.update_images(photos)
-    shutil.rmtree(index.folder)
+    shutil.rmtree(Path(index.place))
     with pytest.raises(SeesayError, match="gone"):
-        index.changed()
+        index.store.changed()
 
 
 @_OF_FILES
@@ -724,7 +729,7 @@ def test_thumbnails_of_deleted_photos_do_not_stay_after_a_kill(
         with pytest.raises(KeyboardInterrupt):
             index.update_images(photos)
     index.update_images(photos)
-    assert len([file for file in (index.folder / "thumbnails").rglob("*") if file.is_file()]) == 3
+    assert len([file for file in (Path(index.place) / "thumbnails").rglob("*") if file.is_file()]) == 3
 
 
 class Overflowing(Colours):

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from seesay.search.hits import Place
 from seesay.search.neighbours import Neighbours, scanned
-from seesay.search.store import Store
+from seesay.search.store import Store, create_store
 
 DIM = 32
 
@@ -19,7 +19,7 @@ def unit(count: int, seed: int = 0) -> NDArray[np.float32]:
 
 @pytest.fixture
 def store(tmp_path: Path):
-    made = Store.create(tmp_path / "index.sqlite", "noise", "1", DIM)
+    made = create_store(tmp_path, "noise", "1", DIM)
     made.rows_at_once = 128  # vectors come in several parts
     yield made
     made.close()
@@ -163,7 +163,7 @@ def test_a_lost_or_cut_file_is_not_needed(store, tmp_path, harm) -> None:
 
 
 def test_the_file_of_another_index_is_not_read(store, tmp_path) -> None:
-    other = Store.create(tmp_path / "other.sqlite", "noise", "1", DIM)
+    other = create_store(tmp_path / "other", "noise", "1", DIM)
     put(other, unit(900, seed=8))
     near = neighbours(other, tmp_path)
     near.refresh()

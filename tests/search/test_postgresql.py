@@ -1,30 +1,32 @@
-"""What PostgreSQL alone has: a graph whose search is as wide as a recall needs, connections, passwords."""
+"""What an index in PostgreSQL has alone; test_index.py, test_filters.py and others run with every store."""
 
 from __future__ import annotations
 
-import json
 import os
-import re
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from seesay.errors import SeesayError
-from seesay.search.filters import Filter
+from seesay.cli import main
+from seesay.errors import MissingExtraError, SeesayError
+from seesay.search.filters import EVERYTHING, Filter
 from seesay.search.hits import Place
-from seesay.search.neighbours import Neighbours
-from seesay.search.store import Store
-from tests.search.stores import address
+from seesay.search.index import Index
+from seesay.search.store import Store, create_store, open_store, store_exists
+from tests.search.colours import Colours, gallery
+from tests.search.stores import address, place
 
-pytest.importorskip("psycopg", reason="psycopg is not installed")
-
-from psycopg.sql import SQL, Literal
-
-from seesay.search.postgresql import RECALL, Connections, PostgreSQL, checked_address
+psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
+pytest.importorskip("psycopg_pool", reason="psycopg_pool is not installed")
+postgresql = pytest.importorskip("seesay.search.postgresql")
+RECALL, DatabaseStore = postgresql.RECALL, postgresql.DatabaseStore
 
 DIM, COUNT = 32, 3000
 NONE = np.empty((0, DIM), np.float32)  # queries for which recall is measured
@@ -37,151 +39,231 @@ def vectors() -> NDArray[np.float32]:
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory, vectors: NDArray[np.float32]) -> Iterator[Store]:
-    """Images, of which every hundredth is in a folder of its own."""
-    made = Store.create(tmp_path_factory.mktemp("store") / "index.sqlite", "noise", "1", DIM)
-    with made.write() as writer:
-        for number, vector in enumerate(vectors):
+def graph(vectors: NDArray[np.float32], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """Images with a graph, of which every hundredth is in a folder of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DatabaseStore, "graph_from", 1000)
+        store = create_store(place("postgresql", tmp_path_factory.mktemp("unused")), "noise", "1", DIM)
+        put(store, vectors)
+        store.settle("image", lambda: np.random.default_rng(1).standard_normal((50, DIM)).astype(np.float32))
+        yield store
+        store.close()
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[Index]:
+    with Index.create(place("postgresql", tmp_path), Colours()) as made:
+        made.update_images(gallery(tmp_path / "photos", "red.png", "blue.png", "sub/green.png"))
+        yield made
+
+
+def put(store: Store, vectors: NDArray[np.float32], start: int = 0) -> None:
+    with store.write() as writer:
+        for number, vector in enumerate(vectors, start):
             writer.put_vector("image", f"{number:032x}", vector, (1, 1))
             folder = "few" if number % 100 == 0 else "many"
             writer.put_image(f"{folder}/{number}.png", f"{number:032x}", 0, 0)
-    yield made
-    made.close()
 
 
-@pytest.fixture(scope="module")
-def graph(
-    store: Store, vectors: NDArray[np.float32], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[PostgreSQL]:
-    """Their vectors in PostgreSQL, with a graph."""
-    queries = np.random.default_rng(1).standard_normal((50, DIM)).astype(np.float32)
-    where = address("postgresql")
-    opened = PostgreSQL(where, store, "image")
-    opened.graph_from = 1000
-    opened.save(lambda: queries)
-    opened.refresh()
-    yield opened
-    opened.close()
-
-
-def found(
-    near: Neighbours | PostgreSQL, query: NDArray[np.float32], among: NDArray[np.int64] | None = None
+def best(
+    store: Store, query: NDArray[np.float32], where: Filter = EVERYTHING, k: int = 10
 ) -> dict[int, float]:
-    ids, scores = near.search(query, 10, among)
+    ids, scores = store.nearest("image", query, k, where)
     return dict(zip(ids.tolist(), scores.tolist(), strict=True))
 
 
-def test_the_graph_finds_what_comparing_all_finds(store: Store, graph: PostgreSQL, tmp_path: Path) -> None:
-    all_ = Neighbours(store, "image", tmp_path / "unused")
-    all_.refresh()
-    hits, queries = 0, np.random.default_rng(2).standard_normal((50, DIM)).astype(np.float32)
-    for query in queries:
-        there, here = found(graph, query), found(all_, query)
-        hits += len(there.keys() & here.keys())
-        for id_ in there.keys() & here.keys():
-            assert there[id_] == pytest.approx(here[id_], rel=1e-5)
-    assert hits / (10 * len(queries)) >= RECALL - 0.03
+def ask(query: str, *values: object) -> list[tuple[object, ...]]:
+    with psycopg.connect(address(), autocommit=True) as connection:
+        return list(connection.execute(query, values).fetchall())
 
 
-def test_how_wide_the_graph_is_searched_is_told_and_remembered(
-    tmp_path: Path, vectors: NDArray[np.float32], capsys: pytest.CaptureFixture[str]
+def test_a_graph_finds_what_comparing_every_vector_finds(
+    graph: Store, vectors: NDArray[np.float32], tmp_path: Path
 ) -> None:
-    few = Store.create(tmp_path / "index.sqlite", "noise", "1", DIM)
-    with few.write() as writer:
-        for number, vector in enumerate(vectors[:500]):
-            writer.put_vector("image", f"{number:032x}", vector, (1, 1))
-            writer.put_image(f"{number}.png", f"{number:032x}", 0, 0)
-    near = PostgreSQL(address("postgresql"), few, "image")
-    near.graph_from = 500
-    near.save(lambda: NONE)
-    told = re.search(r"500 vectors, hnsw.ef_search ([0-9]+); recall@10 ([0-9.]+)", capsys.readouterr().err)
-    assert told
-    assert float(told[2]) >= RECALL
-    client = Connections(near.address)
-    ((comment,),) = client.rows(SQL("SELECT obj_description(to_regclass({}))").format(Literal(near.name)))
-    client.close()
-    assert json.loads(comment)["ef"] == int(told[1])
-    near.save(lambda: NONE)
-    assert not capsys.readouterr().err  # nothing is measured again
-    near.close()
-    few.close()
+    with closing(create_store(tmp_path / "index", "noise", "1", DIM)) as exact:
+        put(exact, vectors)
+        shares = list[float]()
+        for query in np.random.default_rng(2).standard_normal((100, DIM)).astype(np.float32):
+            expected, found = best(exact, query), best(graph, query)
+            both = expected.keys() & found.keys()
+            shares.append(len(both) / 10)
+            assert [found[id_] for id_ in both] == pytest.approx([expected[id_] for id_ in both], abs=1e-5)
+    assert np.mean(shares) >= RECALL - 0.03  # of other queries than those that it was chosen for
 
 
-def test_a_filter_that_lets_few_through_finds_all_of_them(store: Store, graph: PostgreSQL) -> None:
-    few = store.matching(Filter.parse("folder:few"))
+def test_the_graph_is_built_once_until_the_index_has_doubled(
+    graph: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph.settle("image", lambda: NONE)
+    assert not capsys.readouterr().err
+    assert ask("SELECT count(*) FROM pg_indexes WHERE indexname = 'graph_image'") == [(1,)]
+
+
+def test_a_filter_that_few_images_pass_finds_all_of_them(graph: Store) -> None:
+    few = Filter.parse("folder:few")
     query = np.random.default_rng(3).standard_normal(DIM).astype(np.float32)
-    ids, _ = graph.search(query, 100, few)
-    assert sorted(ids.tolist()) == few.tolist()
-    assert len(ids) == COUNT // 100
+    assert sorted(best(graph, query, few, 100)) == graph.matching(few).tolist()
+    assert len(graph.matching(few)) == COUNT // 100
 
 
-def test_pages_behind_the_first_are_complete(graph: PostgreSQL, vectors: NDArray[np.float32]) -> None:
-    ids, scores = graph.search(vectors[0], 500)
+def test_pages_after_the_first_are_complete(graph: Store, vectors: NDArray[np.float32]) -> None:
+    ids, scores = graph.nearest("image", vectors[0], 500)
     seen = ids.tolist()
     while len(ids):
-        ids, scores = graph.search(vectors[0], 500, None, Place(float(scores[-1]), int(ids[-1]), len(seen)))
+        after = Place(float(scores[-1]), int(ids[-1]), len(seen))
+        ids, scores = graph.nearest("image", vectors[0], 500, EVERYTHING, after)
         seen += ids.tolist()
     assert len(set(seen)) == len(seen)
     assert len(seen) >= RECALL * COUNT
 
 
-def test_connections_that_the_server_has_closed_are_made_again(
-    graph: PostgreSQL, vectors: NDArray[np.float32]
-) -> None:
-    before = found(graph, vectors[0])
-    client = Connections(graph.address)
-    client.execute(
-        SQL(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-            "WHERE pid != pg_backend_pid() AND datname = current_database()"
-        )
+def test_ties_are_in_the_order_of_their_ids_on_every_page(tmp_path: Path) -> None:
+    with (
+        closing(create_store(place("postgresql", tmp_path), "noise", "1", DIM)) as store,
+        closing(create_store(tmp_path / "index", "noise", "1", DIM)) as exact,
+    ):
+        same = np.repeat(np.eye(3, DIM, dtype=np.float32), 20, axis=0)
+        for each in (store, exact):
+            put(each, same)
+        after: Place | None = None
+        seen = list[int]()
+        for _ in range(12):
+            (ids, scores), (expected, _) = (
+                each.nearest("image", same[0], 5, EVERYTHING, after) for each in (store, exact)
+            )
+            assert ids.tolist() == expected.tolist()
+            seen += ids.tolist()
+            after = Place(float(scores[-1]), int(ids[-1]), len(seen))
+        assert len(set(seen)) == 60
+
+
+def test_connections_that_the_server_has_closed_are_made_again(index: Index) -> None:
+    before = index.search("green")
+    ask(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE pid != pg_backend_pid() AND datname = current_database()"
     )
-    client.close()
-    assert found(graph, vectors[0]) == before
+    assert index.search("green") == before
+
+
+def test_several_processes_read_and_one_updates(index: Index, tmp_path: Path) -> None:
+    with Index.open(index.place, Colours()) as other:
+        gallery(tmp_path / "photos", "white.png")
+        with index.store.sole_writer(), pytest.raises(SeesayError, match="another update is running"):
+            other.update_images()
+        assert other.update_images().added == 1
+    assert index.search("white", k=1)[0].path == "white.png"
+
+
+KILLED = """
+import os, sys
+from seesay.search.store import open_store
+with open_store(sys.argv[1]).sole_writer():
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_killed_update_leaves_no_lock(index: Index) -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", KILLED, index.place], env=environment, check=False)
+    assert index.update_images().unchanged == 3
+
+
+def test_queries_do_not_wait_for_an_update(index: Index) -> None:
+    with index.store.write() as writer:
+        writer.set_meta(exclude="[]")
+        found = list[object]()
+        thread = threading.Thread(target=lambda: found.extend(index.search("green")))
+        thread.start()
+        thread.join(30)
+        assert len(found) == 3
+
+
+def test_thumbnails_are_in_the_database(index: Index, tmp_path: Path) -> None:
+    (tmp_path / "photos" / "red.png").unlink()
+    photo = next(photo for photo in index.store.photos().values() if photo.path == "red.png")
+    assert index.thumbnail(photo).startswith(b"\xff\xd8")
+    index.update_images()
+    with pytest.raises(OSError, match=r"red\.png"):
+        index.thumbnail(photo)
 
 
 @pytest.mark.parametrize(
     "given",
     [
-        "postgresql://me:hush-1+2@localhost/photos",
-        "postgres://me:hush-1+2@localhost/photos",
-        "postgresql://localhost/photos?user=me&password=hush-1",
-        "postgresql://me:hush-1@localhost:port/photos",
-        "postgresql://me:hush-1/2@localhost/photos",
-        "postgresql+postgresql://me:hush-1@localhost/photos",
+        "postgresql://me:hush-1+2@localhost/photos#a",
+        "postgres://me:hush-1+2@localhost/photos#a",
+        "postgresql://localhost/photos?user=me&password=hush-1#a",
+        "postgresql://me:hush-1@localhost:port/photos#a",
+        "postgresql://me:hush-1/2@localhost/photos#a",
+        "postgresql://localhost/photos",
+        'postgresql://localhost/photos#a"; DROP SCHEMA public',
     ],
 )
-def test_a_password_is_neither_kept_nor_shown(given: str) -> None:
-    with pytest.raises(SeesayError, match=r"PGPASSWORD|write postgresql://USER@HOST") as told:
-        checked_address(given)
+def test_a_wrong_address_is_refused_and_a_password_never_shown(given: str) -> None:
+    with pytest.raises(SeesayError, match=r"PGPASSWORD|named postgresql://USER@HOST") as told:
+        open_store(given)
     assert "hush" not in str(told.value)
 
 
-def test_connections_are_used_again_where_a_thousand_files_are_open(graph: PostgreSQL) -> None:
-    resource = pytest.importorskip("resource", reason="Windows has no such limit")
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], min(limits[1], 2000)), limits[1]))
-    client = Connections(graph.address)
-    with ExitStack() as files:
-        files.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
-        files.callback(client.close)
-        for _ in range(1050):
-            files.enter_context(open(os.devnull))  # noqa: PTH123
-        for _ in range(2):
-            assert client.rows(SQL("SELECT 1")) == [(1,)]
-
-
-def test_a_server_that_does_not_answer_is_given_up(store: Store) -> None:
-    near = PostgreSQL("postgresql://127.0.0.1:1/photos", store, "image")
+def test_a_server_that_does_not_answer_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(SeesayError, match="PostgreSQL cannot be used"):
-        near.search(np.zeros(DIM, np.float32), 1)
-    near.close()
+        Index.create("postgresql://127.0.0.1:1/photos#a", Colours())
 
 
-def test_vectors_that_no_graph_takes_are_refused(graph: PostgreSQL, tmp_path: Path) -> None:
-    wide = Store.create(tmp_path / "index.sqlite", "noise", "1", 4001)
-    near = PostgreSQL(graph.address, wide, "image")
+def test_what_is_not_an_index_is_refused(index: Index, tmp_path: Path) -> None:
+    there = place("postgresql", tmp_path)
+    assert not store_exists(there)
+    with pytest.raises(SeesayError, match="no index there"):
+        open_store(there)
+    with psycopg.connect(address(), autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA seesay_{there.rpartition('#')[2]}")
+    with pytest.raises(SeesayError, match="by something else"):
+        open_store(there)
+    for taken in (there, index.place):
+        with pytest.raises(SeesayError, match="already exists"):
+            Index.create(taken, Colours())
+
+
+def test_vectors_that_no_graph_takes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SeesayError, match="up to 4000 dimensions, but those of this run have 4001"):
-        near.save(lambda: NONE)
-    near.close()
-    wide.close()
+        create_store(place("postgresql", tmp_path), "noise", "1", 4001)
+
+
+def test_damage_is_reported_and_nothing_else_is_read(index: Index) -> None:
+    schema = f"seesay_{index.place.rpartition('#')[2]}"
+    with psycopg.connect(address(), autocommit=True) as connection:
+        connection.execute(f"UPDATE {schema}.vectors SET key = 'x' || id")
+    with pytest.raises(SeesayError, match="damaged"):
+        index.search("green")
+
+
+def test_an_index_from_elsewhere_shows_no_folder_unasked(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "somebody-else"))
+    unasked = pytest.raises(SeesayError, match="was not made here by you")
+    with Index.open(index.place, Colours()) as opened, unasked:
+        opened.check_roots()
+    with Index.open(index.place, Colours(), root=tmp_path / "photos") as opened:
+        opened.check_roots()
+
+
+def test_without_its_client_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "seesay.search.postgresql", raising=False)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingExtraError, match=r"pip install .*\[postgresql\]'"):
+        Index.create("postgresql://localhost/photos#a", Colours())
+
+
+def test_the_commands_take_an_address(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    photos, there = gallery(tmp_path / "photos", "red.png", "green.png"), place("postgresql", tmp_path)
+    for arguments in (
+        ["index", str(photos), "--out", there],
+        ["search", there, "something green", "-k", "1"],
+        ["info", there],
+    ):
+        with pytest.raises(SystemExit) as exit_:
+            main(arguments)
+        assert exit_.value.code == 0
+    assert "green.png" in capsys.readouterr().out

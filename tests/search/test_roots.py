@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from seesay.errors import SeesayError
+from seesay.seal import seal
 from seesay.search import Index
 from seesay.search.watch import follow
 from tests.search.colours import Colours, gallery, opened
-from tests.search.stores import STORES, address
+from tests.search.stores import STORES, place
 from tests.search.test_watch import waited
 
 
@@ -32,15 +33,22 @@ def scans(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=STORES)
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The address of a store of vectors."""
-    return address(request.param)
+    """Where the index is."""
+    return place(request.param, tmp_path)
 
 
 @pytest.fixture
 def index(tmp_path: Path, photos: Path, scans: Path, where: str):
-    with Index.create(tmp_path / "index", Colours(), where) as made:
+    with Index.create(where, Colours()) as made:
         made.update_images([photos, scans])
         yield made
+
+
+def thumbnails(index: Index) -> int:
+    """The number of contents whose thumbnail an index keeps."""
+    keys = {photo.key for photo in index.store.photos().values()}
+    names = [seal(index.store.meta["identity"], f"thumbnail {key}") for key in keys]
+    return sum(index.store.files().read(name) is not None for name in names)
 
 
 def paths(index: Index) -> list[str]:
@@ -60,7 +68,7 @@ def test_paths_begin_with_the_name_of_their_folder(index: Index, photos: Path, s
     assert index.path_of(photos.parent / "red.png") is None
     told = index.search("green", k=1).to_dict(index.roots())
     assert told["results"][0]["path"] == str(scans / "green.png")
-    assert len(list((index.folder / "thumbnails").rglob("*.jpg"))) == 3  # two images have one content
+    assert thumbnails(index) == 3  # two images have one content
 
 
 def test_a_filter_by_folder_takes_the_name_of_a_folder(index: Index) -> None:
@@ -79,7 +87,7 @@ def test_a_folder_that_joins_later_gives_the_first_its_name(
 ) -> None:
     matcher = Colours()
     gallery(photos, "photos/red-blue.png")  # its new path is photos/photos/red-blue.png
-    with Index.create(tmp_path / "index", matcher, where) as index:
+    with Index.create(where, matcher) as index:
         (photos / "broken.png").write_bytes(b"no image")
         index.update_images(photos)
         before = {hit.path: hit.id for hit in index.search("red")}
@@ -199,7 +207,7 @@ def test_a_folder_taken_out(index: Index, photos: Path, scans: Path) -> None:
     scans.rename(scans.parent / "away")
     assert index.remove_images(scans) == 2
     assert paths(index) == ALL[:2]
-    assert len(list((index.folder / "thumbnails").rglob("*.jpg"))) == 2
+    assert thumbnails(index) == 2
     with pytest.raises(SeesayError, match=rf"there is {photos}"):
         index.remove_images(scans)
     assert index.remove_images("photos") == 2
@@ -231,17 +239,17 @@ def test_an_index_made_elsewhere_has_all_its_folders_confirmed(
         index.update_images()  # would seal what nobody has named
     copied = shutil.copytree(scans, tmp_path / "copied")
     with pytest.raises(SeesayError, match=r"with photos=FOLDER and scans=FOLDER"):
-        Index.open(index.folder, Colours(), root=copied)
+        Index.open(index.place, Colours(), root=copied)
     with (
-        Index.open(index.folder, Colours(), root={"scans": copied}) as half,
+        Index.open(index.place, Colours(), root={"scans": copied}) as half,
         pytest.raises(SeesayError, match=rf"images in {photos}\. .*--root photos={photos},"),
     ):
         half.check_roots()
-    with Index.open(index.folder, Colours(), root={"scans": copied, "photos": photos}) as confirmed:
+    with Index.open(index.place, Colours(), root={"scans": copied, "photos": photos}) as confirmed:
         confirmed.check_roots()
         assert confirmed.file_at("scans/red.png") == copied / "red.png"
         assert confirmed.update_images().unchanged == 4
-    opened(index.folder).check_roots()
+    opened(Path(index.place)).check_roots()
 
 
 @pytest.mark.parametrize("where", ["embedded"], indirect=True)

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from seesay.errors import SeesayError
-from seesay.search.sqlite_file import database_exists, file_errors
-from seesay.search.store import Store
+from seesay.search.sqlite_file import database_exists, file_errors, open_database
+from seesay.search.store import Store, create_store, open_store
 
 
 @pytest.fixture
 def store(tmp_path: Path):
     """Two images, of which one says when it was taken."""
-    made = Store.create(tmp_path / "index.sqlite", "colours", "1", 4)
+    made = create_store(tmp_path, "colours", "1", 4)
     with made.write() as writer:
         for name, taken in (("a", ""), ("b", "2019-06-30T12:00:00")):
             writer.put_vector("image", name, np.ones(4, np.float32), (30, 20), taken)
@@ -26,15 +26,15 @@ def store(tmp_path: Path):
 
 def test_not_an_index(tmp_path: Path) -> None:
     with pytest.raises(SeesayError, match="no index there"):
-        Store.open(tmp_path / "index.sqlite")
+        open_store(tmp_path)
     (tmp_path / "text").write_text("This is some text, and by no means a database of any kind. " * 50)
     with pytest.raises(SeesayError, match="not a seesay index"):
-        Store.open(tmp_path / "text")
+        open_database(tmp_path / "text")
     with sqlite3.connect(tmp_path / "other") as other:
         other.execute("CREATE TABLE meta (key, value)")
     other.close()
     with pytest.raises(SeesayError, match="not a seesay index"):
-        Store.open(tmp_path / "other")
+        open_database(tmp_path / "other")
 
 
 def test_a_damaged_schema_that_is_not_text_is_one_message(store: Store) -> None:
@@ -44,7 +44,7 @@ def test_a_damaged_schema_that_is_not_text_is_one_message(store: Store) -> None:
     store.path.write_bytes(content.replace(b"CREATE TABLE meta (", b"CREATE \xef\xbe\xc1\xf5E meta ("))
     assert database_exists(store.path)
     with pytest.raises(SeesayError, match="damaged"):
-        Store.open(store.path)
+        open_store(store.place)
 
 
 def test_an_index_of_another_version_is_refused(store: Store) -> None:
@@ -52,7 +52,7 @@ def test_an_index_of_another_version_is_refused(store: Store) -> None:
     with closing(sqlite3.connect(store.path)) as connection:
         connection.execute("PRAGMA user_version = 4")
     with pytest.raises(SeesayError, match="another version of seesay"):
-        Store.open(store.path)
+        open_store(store.place)
 
 
 def broken_read(*_: object, **__: object) -> None:
@@ -97,7 +97,7 @@ def test_a_disk_that_does_not_say_whether_there_is_an_index_is_one_line(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Path, "stat", broken_read)
-    for ask in (Store.open, database_exists):
+    for ask in (open_database, database_exists):
         with pytest.raises(SeesayError, match=r"cannot be read or written \(Input/output error\)"):
             ask(store.path)
 
@@ -109,7 +109,7 @@ def test_an_index_whose_bytes_were_changed_is_said_to_be_damaged(store: Store) -
     store.path.write_bytes(content)
     with (
         pytest.raises(SeesayError, match=r"damaged \(.*\); index again"),
-        closing(Store.open(store.path)) as again,
+        closing(open_store(store.place)) as again,
     ):
         again.items()
 
@@ -118,7 +118,7 @@ def test_creating_twice_is_refused_but_an_empty_file_is_none(tmp_path: Path) -> 
     path = tmp_path / "index.sqlite"
     path.touch()
     assert not database_exists(path)
-    Store.create(path, "colours", "1", 4).close()
+    create_store(tmp_path, "colours", "1", 4).close()
     assert database_exists(path)
     with pytest.raises(SeesayError, match="already exists"):
-        Store.create(path, "colours", "1", 4)
+        create_store(tmp_path, "colours", "1", 4)

@@ -17,13 +17,13 @@ from seesay.data.images import content_key
 from seesay.errors import SeesayError
 from seesay.search import Index
 from seesay.search.filters import Filter
-from seesay.search.store import Store
+from seesay.search.store import Store, create_store, open_store
 from tests.search.colours import Colours, gallery, opened
 
 
 @pytest.fixture
 def store(tmp_path: Path):
-    made = Store.create(tmp_path / "index.sqlite", "colours", "1", 4)
+    made = create_store(tmp_path, "colours", "1", 4)
     yield made
     made.close()
 
@@ -103,7 +103,7 @@ def test_orphaned_vectors_go_and_shared_ones_stay(store: Store) -> None:
 
 def test_a_reader_sees_whole_transactions_while_a_writer_writes(store: Store) -> None:
     pairs = 60
-    reader = Store.open(store.path)
+    reader = open_store(store.place)
 
     def write() -> None:
         for i in range(pairs):
@@ -123,9 +123,8 @@ def test_a_reader_sees_whole_transactions_while_a_writer_writes(store: Store) ->
 WRITER = """
 import sys, numpy as np
 from pathlib import Path
-from seesay.search.store import Store
-from tests.search.colours import Colours, gallery, opened
-store = Store.open(Path(sys.argv[1]))
+from seesay.search.store import open_store
+store = open_store(sys.argv[1])
 n = 0
 while True:
     with store.write() as writer:
@@ -140,7 +139,7 @@ while True:
 @pytest.mark.parametrize("delay", [0.0, 0.013, 0.041])
 def test_a_kill_in_the_middle_loses_no_finished_batch(store: Store, delay: float) -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", WRITER, str(store.path)]
+    command = [sys.executable, "-c", WRITER, store.place]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     assert process.stdout is not None
     said = [process.stdout.readline() for _ in range(3)]
@@ -148,7 +147,7 @@ def test_a_kill_in_the_middle_loses_no_finished_batch(store: Store, delay: float
     process.send_signal(signal.SIGKILL)
     process.wait()
     said += process.stdout.read().split()
-    again = Store.open(store.path)
+    again = open_store(store.place)
     count = again.count("image")
     assert count >= int(said[-1])
     assert count % 50 == 0
@@ -165,7 +164,7 @@ def test_a_damaged_file_says_so(store: Store) -> None:
     data[4096 : len(data) * 3 // 4] = b"\x55" * (len(data) * 3 // 4 - 4096)
     store.path.write_bytes(data)
     with pytest.raises(SeesayError, match=r"damaged.*index again"):
-        Store.open(store.path).photos()
+        open_store(store.place).photos()
 
 
 def test_images_are_in_the_order_of_their_times_whatever_changes_them(store: Store) -> None:
@@ -226,7 +225,7 @@ def test_an_index_without_its_width_is_damaged(store: Store) -> None:
         connection.execute("DELETE FROM meta WHERE key = 'dim'")
     connection.close()
     with pytest.raises(SeesayError, match="damaged"):
-        Store.open(store.path)
+        open_store(store.place)
 
 
 def test_an_index_that_another_process_creates_meanwhile_exists(tmp_path: Path) -> None:
@@ -234,7 +233,7 @@ def test_an_index_that_another_process_creates_meanwhile_exists(tmp_path: Path) 
     with closing(sqlite3.connect(path, isolation_level=None)) as other, ThreadPoolExecutor(1) as threads:
         other.execute("BEGIN IMMEDIATE")
         other.execute("CREATE TABLE meta (key)")
-        created = threads.submit(Store.create, path, "noise", "1", 2)
+        created = threads.submit(create_store, tmp_path, "noise", "1", 2)
         wait([created], timeout=0.3)
         other.execute("COMMIT")
         with pytest.raises(SeesayError, match="already exists; open it"):
@@ -242,7 +241,7 @@ def test_an_index_that_another_process_creates_meanwhile_exists(tmp_path: Path) 
 
 
 def test_ids_are_read_in_rows_where_one_text_is_too_long(tmp_path: Path) -> None:
-    store = Store.create(tmp_path / "index.sqlite", "noise", "1", 2)
+    store = create_store(tmp_path, "noise", "1", 2)
     with store.write() as writer:
         for number in range(1000):
             writer.put_vector("image", f"{number}", np.ones(2, np.float32), (1, 1))
@@ -255,7 +254,7 @@ def test_ids_are_read_in_rows_where_one_text_is_too_long(tmp_path: Path) -> None
 
 
 def test_changes_need_no_ids_that_are_known(tmp_path: Path) -> None:
-    store = Store.create(tmp_path / "index.sqlite", "noise", "1", 2)
+    store = create_store(tmp_path, "noise", "1", 2)
     known, since = store.changes("image").alive, 0
 
     def put(*names: str) -> None:
@@ -318,7 +317,7 @@ def test_a_forked_process_is_told_to_open_the_index_again(tmp_path: Path) -> Non
         child = os.fork()
         if child == 0:
             signal.alarm(20)
-            os._exit(len(opened(index.folder).search("red")))
+            os._exit(len(opened(index.place).search("red")))
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
         assert len(index.search("red")) == 1
 
@@ -345,7 +344,7 @@ def test_an_index_that_cannot_be_opened_leaves_nothing_open(
     for wrong in (
         lambda: Index.open(tmp_path / "index", Colours("other")),
         lambda: Index.open(tmp_path / "index", Colours(), {"unknown": tmp_path}),
-        lambda: Store.create(tmp_path / "index" / "index.sqlite", "colours", "1", 4),
+        lambda: create_store(tmp_path / "index", "colours", "1", 4),
     ):
         with pytest.raises(SeesayError):
             wrong()

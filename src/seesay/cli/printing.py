@@ -97,7 +97,7 @@ def show_answer(answer: Answer, index: Index, query: str, as_json: bool, by_scor
     if len(away) < len(paths):
         tell(
             f"{len(paths) - len(away)} of these files are missing; update the index: "
-            f"seesay index --out {quote(str(index.folder))}"
+            f"seesay index --out {quote(index.place)}"
         )
 
 
@@ -169,21 +169,21 @@ def print_training(summary: TrainingSummary, folder: Path, outside: bool = False
     print(f"Next: seesay evaluate {quote(str(folder))}{' --allow-outside' if outside else ''}")
 
 
-def print_update(folder: Path, report: UpdateReport, images: int, sentences: int, added: int) -> None:
+def print_update(place: str, report: UpdateReport, images: int, sentences: int, added: int) -> None:
     """Print what `seesay index` did, and how many images and sentences the index holds now."""
     from seesay.data.suffixes import unread_lines
 
     counts = {name: getattr(report, name) for name in ("added", "changed", "moved", "deleted", "unchanged")}
     changes = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing new"
-    print(f"{folder}: {images} images ({changes}) in {report.seconds:.1f} s")
+    print(f"{place}: {images} images ({changes}) in {report.seconds:.1f} s")
     if sentences:
-        print(f"{folder}: {sentences} sentences ({added} added)")
+        print(f"{place}: {sentences} sentences ({added} added)")
     for line in unread_lines(report.not_read):
         tell(f"Skipped: {line}.")
     for absent in report.absent:
         tell(
             f"{absent}: missing or empty; its images stay in the index. If they are gone for good: "
-            f"seesay index --out {quote(str(folder))} --remove {quote(str(absent))}"
+            f"seesay index --out {quote(str(place))} --remove {quote(str(absent))}"
         )
     print_skipped([f"{path}: {reason}" for path, reason in report.skipped])
 

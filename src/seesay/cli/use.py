@@ -32,16 +32,10 @@ _GROUND_RUN = "seesay-ground"
 _SHORTLIST = 100
 
 ImageFile = Annotated[Path, typer.Argument(metavar="IMAGE", help="An image file.")]
-IndexFolder = Annotated[Path, typer.Argument(metavar="INDEX", help="The index's folder.")]
-Count = Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of results.")]
-Store = Annotated[
-    str,
-    typer.Option(
-        metavar="ADDRESS",
-        help="Search vectors in a database: postgresql://USER@HOST/DATABASE. The index "
-        "remembers it. By default, vectors are searched in this process.",
-    ),
+IndexPlace = Annotated[
+    str, typer.Argument(metavar="INDEX", help="The folder of the index, or its address in PostgreSQL.")
 ]
+Count = Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of results.")]
 Prefix = Annotated[
     str, typer.Option(help="A prefix of all paths, such as /photos, behind a proxy that serves other sites.")
 ]
@@ -110,7 +104,13 @@ Several folders: seesay index ~/Pictures /media/scans --out pictures.seesay
 
 @opt.command(epilog=_INDEX_EXAMPLES)
 def index(
-    out: Annotated[Path, typer.Option(help="The folder of the index, which is created or updated.")],
+    out: Annotated[
+        str,
+        typer.Option(
+            metavar="INDEX",
+            help="The folder of the index, which is created or updated, or postgresql://USER@HOST/DATABASE#NAME.",
+        ),
+    ],
     photos: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -144,7 +144,6 @@ def index(
         ),
     ] = None,
     root: Root = None,
-    store: Store = "",
     cluster: opt.Cluster = None,
     watching: Annotated[
         bool,
@@ -157,16 +156,16 @@ def index(
     from seesay.progress import progress_of
     from seesay.search import Index
     from seesay.search.contents import check_images
-    from seesay.search.store import index_exists
+    from seesay.search.store import store_exists
     from seesay.search.update import UpdateReport, read_sentences
 
     texts = read_sentences(sentences) if sentences is not None else []
     photos = photos or []
-    if not index_exists(out):
+    if not store_exists(out):
         check_images(photos)
     if root and photos:
         raise SeesayError("--root: says where the index's own folders are; add others in a second call.")
-    with Index.open_or_create(out, run, store, photos, _roots(root or [])) as opened:
+    with Index.open_or_create(out, run, photos, _roots(root or [])) as opened:
 
         def show(report: UpdateReport | SeesayError, added: int = 0) -> None:
             if isinstance(report, SeesayError):
@@ -234,7 +233,6 @@ def search(
             "folder:italy, name:IMG_2021, orientation:portrait, width:>3000, height:600..900, added:7d.",
         ),
     ] = None,
-    store: Store = "",
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
@@ -248,7 +246,7 @@ def search(
     asked, where = _query(query, where)
     if run is not None and (len(asked.parts) > 1 or not asked.sentences):
         raise SeesayError("--rerank needs a query of a single sentence; shorten it.")
-    with Index.open(folder, store=store) as opened:
+    with Index.open(folder) as opened:
         ready = opened.prepare(asked)
         answer = opened.search(ready, ranking.candidates, where)
         if run is not None:
@@ -270,28 +268,28 @@ def search(
         raise typer.Exit(opt.NOTHING_FOUND)
 
 
-def _index_and_query(given: list[str]) -> tuple[Path, str]:
+def _index_and_query(given: list[str]) -> tuple[str, str]:
     """Return the index and the query of a search, whose words need no quotes in the shell."""
     first, *others = given
     is_index = first.endswith(SUFFIX) or Path(first).is_dir() or ("/" in first and not Path(first).is_file())
     here = _indexes_here()
     if others and (is_index or not here):
-        return Path(first), " ".join(others)
+        return first, " ".join(others)
     return _only(here), " ".join(given)
 
 
-def _indexes_here() -> list[Path]:
+def _indexes_here() -> list[str]:
     """Return the indexes in the current folder."""
-    from seesay.search.store import index_exists
+    from seesay.search.store import store_exists
 
-    return sorted(folder for folder in Path().glob(f"*{SUFFIX}") if index_exists(folder))
+    return sorted(str(folder) for folder in Path().glob(f"*{SUFFIX}") if store_exists(folder))
 
 
-def _only(here: list[Path]) -> Path:
+def _only(here: list[str]) -> str:
     """Return the only index in the current folder."""
     if len(here) == 1:
         return here[0]
-    names = ", ".join(map(str, here))
+    names = ", ".join(here)
     if here:
         raise SeesayError(f"There are several indexes here; name one of them first: {names}.")
     raise SeesayError(
@@ -321,11 +319,10 @@ def _query(text: str, where: str | None) -> tuple[Query, str | None]:
 
 @opt.command(epilog="Example: seesay sentences pictures.seesay photo.jpg")
 def sentences(
-    folder: IndexFolder,
+    folder: IndexPlace,
     image: ImageFile,
     *,
     ranking: Ranking,
-    store: Store = "",
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
@@ -333,7 +330,7 @@ def sentences(
     from seesay.search import Index
 
     run = ranking.run()
-    with Index.open(folder, store=store) as opened:
+    with Index.open(folder) as opened:
         answer = opened.sentences_for(image, ranking.candidates)
         if run is not None:
             scores = run.score([image], [str(hit.text) for hit in answer])[0]
@@ -392,7 +389,7 @@ def ground(
 
 
 @opt.command(epilog="Example: seesay info pictures.seesay")
-def info(folder: IndexFolder, as_json: opt.Json = False) -> None:
+def info(folder: IndexPlace, as_json: opt.Json = False) -> None:
     """Show an index: folders, run, counts, size, last change, and files that could not be read."""
     from seesay.search import Index
 
@@ -412,10 +409,11 @@ Index and serve: seesay serve pictures.seesay --photos ~/Pictures --watch
 
 @opt.command(epilog=_SERVE_EXAMPLES, context_settings={"auto_envvar_prefix": "SEESAY_SERVE"})
 def serve(
-    folders: Annotated[
-        list[Path] | None,
+    places: Annotated[
+        list[str] | None,
         typer.Argument(
-            metavar="[INDEX...]", help="The folders of the indexes; by default the only *.seesay here."
+            metavar="[INDEX...]",
+            help="The folders or addresses of the indexes; by default the only *.seesay here.",
         ),
     ] = None,
     host: Annotated[
@@ -427,7 +425,6 @@ def serve(
     ] = _GROUND_RUN,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     root: Root = None,
-    store: Store = "",
     allow_host: Annotated[
         list[str] | None,
         typer.Option(
@@ -468,7 +465,7 @@ def serve(
     import webbrowser
 
     from seesay.search import Index
-    from seesay.search.store import index_exists
+    from seesay.search.store import store_exists
     from seesay.web.app import announce, name_of
     from seesay.web.app import serve as run_server
     from seesay.web.options import ServerOptions
@@ -479,19 +476,19 @@ def serve(
         if opens:
             webbrowser.open(address)
 
-    folders = folders or [_only(_indexes_here())]
-    if root and len(folders) > 1:
+    places = places or [_only(_indexes_here())]
+    if root and len(places) > 1:
         raise SeesayError("--root is for a single index; serve this one by itself, or update it here.")
     added = photos or []
-    if added and len(folders) > 1:
+    if added and len(places) > 1:
         raise SeesayError("--photos is for a single index; create the others with seesay index.")
-    if added and not index_exists(folders[0]):
-        Index.open_or_create(folders[0], store=store, photos=added).close()
+    if added and not store_exists(places[0]):
+        Index.open_or_create(places[0], photos=added).close()
     indexes: dict[str, Index] = {}
-    for folder in folders:
-        if name_of(folder) in indexes:
-            raise SeesayError(f"{folder}: another index is also called {name_of(folder)}; rename a folder.")
-        indexes[name_of(folder)] = Index.open(folder, root=_roots(root or []), store=store)
+    for place in places:
+        if name_of(place) in indexes:
+            raise SeesayError(f"{place}: another index is also called {name_of(place)}; rename a folder.")
+        indexes[name_of(place)] = Index.open(place, root=_roots(root or []))
     options = ServerOptions(
         hosts=allow_host or (),
         prefix=prefix,
@@ -500,7 +497,7 @@ def serve(
         ground_run=ground,
         warm_up=True,
         access_log=access_log,
-        photos={name_of(folders[0]): added},
+        photos={name_of(places[0]): added},
         watch=watch,
         limits=Limits(requests=max(250, client_requests), requests_a_client=client_requests),
     )

@@ -185,7 +185,7 @@ def examine(
         else:
             raise SeesayError(_problem(folder, there, bool(former)))
     if not any(there.files for there in found.values()):
-        raise SeesayError(next(iter(absent.values()), f"{store.path.parent}: no images in its folders."))
+        raise SeesayError(next(iter(absent.values()), f"{store.place}: no images in its folders."))
     return _named(store, former, found, list(absent))
 
 
@@ -226,7 +226,7 @@ def _problem(folder: Path, there: Contents | None, indexed: bool) -> str:
 def _named(store: Store, former: Sequence[Root], found: dict[Path, Contents], absent: list[Path]) -> Contents:
     """Give every folder its name in the index."""
     if len({*found, *(root.folder for root in former)}) > MOST_ROOTS:
-        raise SeesayError(f"{store.path.parent}: an index has at most {MOST_ROOTS} folders.")
+        raise SeesayError(f"{store.place}: an index has at most {MOST_ROOTS} folders.")
     roots, free = list[Root | None](), {root.folder: root for root in former}
     for folder, there in found.items():
         roots.append(root := _known(free, folder) or _moved(store, free.values(), folder, there))

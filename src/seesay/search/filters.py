@@ -96,7 +96,7 @@ class Filter:
     @property
     def sql(self) -> str:
         """A condition on the columns `folded`, `name`, `time`, …, with the parameters `values`."""
-        return " AND ".join(map(_sql, self.conditions)) or "1"
+        return " AND ".join(map(_sql, self.conditions)) or "TRUE"
 
     @property
     def values(self) -> tuple[str | int | float, ...]:
@@ -163,9 +163,9 @@ def _sql(condition: Condition) -> str:
 def _compared(limit: Limit) -> str:
     """A comparison with one parameter."""
     if limit.field == "folder":
-        return f"instr({BETWEEN_SLASHES}, ?)"
+        return f"instr({BETWEEN_SLASHES}, ?) > 0"
     if limit.field == "name":
-        return "instr(name, ?)"
+        return "instr(name, ?) > 0"
     if limit.field == "orientation":
         return f"{_ORIENTATION} = ?"
     return f"{limit.field} {limit.sign} ?"

@@ -1,40 +1,35 @@
-"""An index: a folder in which the nearest images or sentences to a query are found."""
+"""An index, in which the nearest images or sentences to a query are found: in a folder, or in PostgreSQL."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
 
 from seesay.data.images import content_key
-from seesay.errors import SeesayError, naming_extras
-from seesay.paths import check_folder, disk_errors, home_expanded, is_folder, locked, sweep
+from seesay.errors import SeesayError
+from seesay.paths import is_folder
 from seesay.runs.embedder import Embedder
 from seesay.runs.images import read_texts
-from seesay.seal import is_sealed
 from seesay.search.contents import Contents, check_patterns, contents_of, examine
 from seesay.search.judging import unrelated_vectors
 from seesay.search.preparing import finite
 from seesay.search.reader import DEFAULT_RUN, IndexReader, load_embedder
 from seesay.search.roots import Root
 from seesay.search.sqlite_file import closed_on_error
-from seesay.search.store import FILE, Store, index_exists
+from seesay.search.store import Store, create_store, open_store, store_exists
 from seesay.search.update import Progress, Update, UpdateReport
 
 _SENTENCES_AT_ONCE = 512
 
 
 class Index(IndexReader):
-    """Images and sentences with their embeddings by a run, in a folder.
+    """Images and sentences with their embeddings by a run, in a folder or a database.
 
     An index is thread-safe, and another process may update it: each answer is consistent with the newest
     state at the time of the query. It does not survive a fork: open it in each process. The run is loaded at
     the first query or update.
-
-    Layout: `index.sqlite` is the source of truth; `vectors-*.f16` and `thumbnails/` can be deleted at any
-        time.
 
     Example:
         >>> import tempfile
@@ -46,74 +41,59 @@ class Index(IndexReader):
     """
 
     @classmethod
-    def create(cls, folder: str | Path, run: str | Path | Embedder = DEFAULT_RUN, store: str = "") -> Index:
-        """Create an empty index in a new or empty folder.
+    def create(cls, place: str | Path, run: str | Path | Embedder = DEFAULT_RUN) -> Index:
+        """Create an empty index.
 
         Args:
-            folder: of the index.
+            place: a new or empty folder, or an address such as "postgresql://localhost/photos#holidays".
             run: the name or folder of the run that embeds, or any `Embedder`.
-            store: where vectors are searched, such as "postgresql://localhost/photos"; by default in this
-                process.
 
         Raises:
-            SeesayError: the folder is not empty or cannot be created, the store or run does not exist, the
-                run has no embeddings.
+            SeesayError: the folder is not empty or cannot be created, the database cannot be used or has that
+                index, the run does not exist, or has no embeddings.
         """
-        folder, store, embedder = home_expanded(folder), _store_address(store), load_embedder(run)
+        embedder = load_embedder(run)
         facts = embedder.name, embedder.fingerprint, embedder.dim  # a run without embeddings leaves no folder
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            # A creation that was killed can have left the beginning of a database.
-            begun = all(file.name.startswith(FILE) for file in folder.iterdir())
-        except OSError as error:
-            raise SeesayError(f"{folder}: cannot hold an index ({error.strerror}).") from error
-        check_folder(folder, index_exists(folder) or begun)
-        return cls(folder, Store.create(folder / FILE, *facts, store), embedder)
+        return cls(create_store(place, *facts), embedder)
 
     @classmethod
     def open(
         cls,
-        folder: str | Path,
+        place: str | Path,
         run: str | Path | Embedder | None = None,
         root: str | Path | Mapping[str, str | Path] | None = None,
-        store: str = "",
     ) -> Index:
-        """Open the index in a folder.
+        """Open an index.
 
         Args:
-            folder: of the index.
+            place: its folder, or the address of its database.
             run: the run of the vectors; by default the one that the index names, loaded when needed.
             root: the folder of its images, or several by their names; by default those that the index names.
-            store: where its vectors are searched; by default as recorded in the index, if you made it here.
 
         Raises:
-            SeesayError: there is no index, it is damaged, its vectors are of another run or in another or
-                unconfirmed store, or `root` is not a folder or has an unknown name.
+            SeesayError: there is no index, it is damaged, its vectors are of another run, or `root` is not a
+                folder or has an unknown name.
         """
-        folder = home_expanded(folder)
         given = root if isinstance(root, Mapping) else {} if root is None else {"": root}
         for each in given.values():
             if not is_folder(Path(each)):
                 raise SeesayError(f"{each}: not a folder; name the folder of the index's images.")
-        with closed_on_error(Store.open(folder / FILE)) as opened:
-            _check_address(folder, opened, _store_address(store))
-            return cls(folder, opened, run, _checked_roots(folder, opened.roots(), given))
+        with closed_on_error(open_store(place)) as store:
+            return cls(store, run, _checked_roots(store, given))
 
     @classmethod
     def open_or_create(
         cls,
-        folder: str | Path,
+        place: str | Path,
         run: str | Path | Embedder | None = None,
-        store: str = "",
         photos: Sequence[Path] | None = None,
         root: str | Path | Mapping[str, str | Path] | None = None,
     ) -> Index:
-        """Open the index in a folder, or create one with the run, by default seesay-small.
+        """Open an index, or create one with the run, by default seesay-small.
 
         Args:
-            folder: of the index.
+            place: see `open`.
             run: see `open`.
-            store: see `open`.
             photos: the folders that it will be updated with; a new index needs existing ones, so that a
                 mistyped name leaves nothing behind.
             root: see `open`.
@@ -121,33 +101,19 @@ class Index(IndexReader):
         Raises:
             SeesayError: as `open` and `create`; or a folder of a new index is missing, or none is given.
         """
-        folder = home_expanded(folder)
-        if index_exists(folder):
-            return cls.open(folder, run, root, store)
+        if store_exists(place):
+            return cls.open(place, run, root)
         if photos is not None and not photos:
-            raise SeesayError(f"{folder}: no index there yet; also name the folder of your images.")
+            raise SeesayError(f"{place}: no index there yet; also name the folder of your images.")
         for each in photos or ():
             if not is_folder(each):
                 raise SeesayError(f"{each}: no such folder; name the folder of your images.")
         try:
-            return cls.create(folder, DEFAULT_RUN if run is None else run, store)
+            return cls.create(place, DEFAULT_RUN if run is None else run)
         except SeesayError:
-            if not index_exists(folder):
+            if not store_exists(place):
                 raise
-            return cls.open(folder, run, root, store)  # another process has created it meanwhile
-
-    def changed(self) -> float:
-        """Return when the index was last written, by any process, in seconds since 1970.
-
-        Raises:
-            SeesayError: its folder cannot be read.
-        """
-        with disk_errors(self.folder):
-            files = (self.folder / name for name in (FILE, f"{FILE}-wal"))
-            times = [file.stat().st_mtime for file in files if file.exists()]
-        if not times:
-            raise SeesayError(f"{self.folder}: this index is gone.")
-        return max(times)
+            return cls.open(place, run, root)  # another process has created it meanwhile
 
     def info(self) -> dict[str, object]:
         """Describe the index without loading its run: folders, run, counts, bytes on disk and faults.
@@ -158,11 +124,9 @@ class Index(IndexReader):
             SeesayError: the index is damaged or closed, or its folder cannot be read.
         """
         self.check_readable()
-        with disk_errors(self.folder):
-            sizes = list(_sizes(self.folder))
         absent = {root.folder for root in self.absent()}
         return {
-            "index": str(self.folder),
+            "index": self.place,
             "run": self.run_name,
             "folders": [
                 {"name": root.title, "folder": str(root.folder), "available": root.folder not in absent}
@@ -170,8 +134,8 @@ class Index(IndexReader):
             ],
             "images": self.count("image"),
             "sentences": self.count("sentence"),
-            "bytes": sum(sizes),
-            "changed": datetime.fromtimestamp(self.changed(), UTC).isoformat(timespec="seconds"),
+            "bytes": self.store.size(),
+            "changed": datetime.fromtimestamp(self.store.changed(), UTC).isoformat(timespec="seconds"),
             "exclude": self.store.exclude(),
             "not_read": self.store.not_read(),
             "faults": {path: reason for path, (*_, reason) in sorted(self.store.skipped().items())},
@@ -214,7 +178,7 @@ class Index(IndexReader):
             from seesay.search.cluster import on_cluster
 
             elsewhere = on_cluster(run, cluster)
-        with self._sole_writer():
+        with self.store.sole_writer():
             self._record(run)
             seen = self.examine(given, exclude)
             with self.store.write() as writer:
@@ -240,7 +204,7 @@ class Index(IndexReader):
         roots = self.roots()
         named = [Path(folder) for folder in folders]
         if not (named or roots):
-            raise SeesayError(f"{self.folder}: has no folders yet; name the folder of the images.")
+            raise SeesayError(f"{self.place}: has no folders yet; name the folder of the images.")
         if not named:  # an update seals them, and this call does not name them
             self.check_roots()
         patterns = self.store.exclude() if exclude is None else exclude
@@ -258,7 +222,7 @@ class Index(IndexReader):
             SeesayError: the folder is not in the index, or another process is updating the index.
         """
         run = self.run
-        with self._sole_writer():
+        with self.store.sole_writer():
             roots = self.roots()
             there = Path(folder).resolve()
             found = [root for root in roots if root.folder == there]
@@ -268,7 +232,7 @@ class Index(IndexReader):
                 found.append(inside)
             if not found:
                 folders = ", ".join(str(root.folder) for root in roots) or "none"
-                raise SeesayError(f"{folder}: not a folder of {self.folder}; there is {folders}.")
+                raise SeesayError(f"{folder}: not a folder of {self.place}; there is {folders}.")
             with self.store.write() as writer:
                 removed = writer.delete_root(found[0])
                 self.thumbnails.drop(writer.drop_orphans())
@@ -283,7 +247,7 @@ class Index(IndexReader):
             SeesayError: `texts` is not a list of strings, or another process is updating the index.
         """
         texts, run = read_texts(texts, "texts"), self.run
-        with self._sole_writer():
+        with self.store.sole_writer():
             self._record(run)
             tidy = (" ".join(text.split()) for text in texts)
             keys = {text: content_key(text.encode()) for text in tidy if text}
@@ -301,62 +265,21 @@ class Index(IndexReader):
             self.store.settle("sentence", lambda: unrelated_vectors(run))
             return len(new)
 
-    @contextmanager
-    def _sole_writer(self) -> Iterator[None]:
-        self.store.check_in_place()
-        busy = f"{self.folder}: another update is running; wait until it has finished."
-        with disk_errors(self.folder), locked(self.folder / "update.lock", busy):
-            sweep(self.folder)  # what a killed writer left
-            yield
 
-
-def _sizes(folder: Path) -> Iterator[int]:
-    """Yield the size of each file below a folder; others may delete files meanwhile."""
-    for file in folder.rglob("*"):
-        with suppress(FileNotFoundError):
-            if file.is_file():
-                yield file.stat().st_size
-
-
-def _checked_roots(folder: Path, roots: Sequence[Root], given: Mapping[str, str | Path]) -> dict[str, Path]:
+def _checked_roots(store: Store, given: Mapping[str, str | Path]) -> dict[str, Path]:
     """The folders of the images of an index, by name.
 
     Raises:
         SeesayError: the index has no folder with a given name.
     """
+    roots = store.roots()
     names = [root.name for root in roots]
     titles = {root.title: root.name for root in roots}  # as `info` shows them
     given = {name if name in names else titles.get(name, name): folder for name, folder in given.items()}
     for name in given:
         if names and name not in names:
             known = " and ".join(f"{each}=FOLDER" if each else "FOLDER" for each in names)
-            raise SeesayError(f"{folder}: say where its images are with {known}; seesay info shows them.")
+            raise SeesayError(
+                f"{store.place}: say where its images are with {known}; seesay info shows them."
+            )
     return {name: Path(each).resolve() for name, each in given.items()}
-
-
-def _store_address(address: str) -> str:
-    """Return the address of a store as an index keeps it; empty for vectors in its folder."""
-    if not address:
-        return ""
-    with naming_extras():
-        from seesay.search.postgresql import checked_address
-    return checked_address(address)
-
-
-def _check_address(folder: Path, items: Store, given: str) -> None:
-    """Check the address of the vectors of an index; an index from elsewhere could name any server.
-
-    Raises:
-        SeesayError: they are in another store than the given one, or the index's own is not confirmed.
-    """
-    address: str = items.meta.get("store", "")
-    if given and given != address:
-        there = address or "in its folder"
-        raise SeesayError(
-            f"{folder}: its vectors are {there}, not {given}; create a new index for that store."
-        )
-    if address and not given and not is_sealed(items.meta["identity"], address, items.meta["store_seal"]):
-        raise SeesayError(
-            f"{folder}: was not made here by you, and its vectors are in {address}. Confirm that with "
-            f"--store {address}."
-        )

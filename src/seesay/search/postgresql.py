@@ -1,170 +1,104 @@
-"""Vectors in PostgreSQL with pgvector: `postgresql://USER@HOST:PORT/DATABASE`.
+"""The store of an index in PostgreSQL with pgvector: `postgresql://USER@HOST:PORT/DATABASE#NAME`.
 
-A table contains the vectors of one kind of an index. The index answers filters, and the database compares
-the vectors of the ids that match. The table's mark, which the index also stores, identifies the generation
-that it was updated to. The mark is written last, so an interrupted update is repeated. The next update
-reloads lost vectors, or all vectors if the index does not know the mark, which then belongs to another copy
-of its folder.
+A schema holds the tables of the index, its vectors in half precision, and its thumbnails, so that any number
+of servers answer from one database and keep nothing themselves. A graph (HNSW) finds candidates among many
+vectors; their exact scores are compared. The address is libpq's; a password is taken from PGPASSWORD or
+~/.pgpass.
 """
 
 from __future__ import annotations
 
-import json
+import os
 import re
-import selectors
 import struct
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from queue import Empty, LifoQueue
-from typing import Any, LiteralString
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Self
 
 import numpy as np
 import psycopg
 from numpy.typing import NDArray
-from psycopg import sql
 from psycopg.adapt import Dumper
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Format
+from psycopg_pool import ConnectionPool, PoolTimeout
 
 from seesay.errors import SeesayError, first_line
 from seesay.progress import tell
+from seesay.search.filters import EVERYTHING, Filter
 from seesay.search.hits import Place
 from seesay.search.neighbours import Ranked, next_page
-from seesay.search.sqlite_file import Kind
+from seesay.search.sqlite_file import Kind, closed_on_error
 from seesay.search.store import Store
+from seesay.search.thumbnails import Files
+from seesay.search.writer import Connection, Writer
 
 RECALL = 0.95
 """Share of the ten nearest vectors that a search has to find, for which `hnsw.ef_search` is chosen."""
+
+VERSION = "seesay 1"
+"""Of the tables, in the comment of their schema; others are rejected."""
 
 _EFS = (40, 80, 120, 200, 320, 500, 800, 1000)  # values of `hnsw.ef_search`, up to pgvector's limit
 _LINKS, _EF_CONSTRUCTION = 16, 200  # of the graph
 _SAMPLE = 100  # vectors of items, and at most as many given queries, for which recall is measured
 _ROUNDING = 1e-5  # of an inner product in single precision, relative
-_CONNECTIONS = 8  # for the vectors of one kind, at most
-_SECONDS = 60  # that a request may take
+_CONNECTIONS = 8  # at most
+_SECONDS = 60  # that a statement may take
 _CONNECT_SECONDS = 10
 _BUILD_BYTES = 2 << 30  # that the server may use to build a graph
 _MOST_DIMENSIONS = 4000  # of half precision in a graph of pgvector
-_READ = 100_000  # ids in a request
-_AT_ONCE = 1000  # vectors in a request, at most
 _NEEDS = (0, 8)  # version of pgvector: iterative scans
-
-_MARK = "seesay_mark"
-_NO_MARK = "0"  # of a table that is not filled
-
-_CREATE = "CREATE TABLE {table} (id bigint PRIMARY KEY, vector halfvec({dim}) NOT NULL)"
-_PUT = """INSERT INTO {table} VALUES (%(id)s, %(vector)s::halfvec)
-    ON CONFLICT (id) DO UPDATE SET vector = excluded.vector"""
+_NAME = re.compile("[a-z][a-z0-9_]{0,39}")
 _PORT = re.compile("[0-9,]*")
 
-Statement = sql.SQL | sql.Composed
-Values = dict[str, Any]
-Queries = Callable[[], NDArray[np.float32]]
-"""Returns vectors (q, dim) of queries such as an index is searched by."""
-
-
-def checked_address(address: str) -> str:
-    """Return the address of a database without a password, since the index stores it and errors show it.
-
-    Raises:
-        SeesayError: the address is invalid, or contains a password. The message repeats neither.
-    """
-    try:
-        known = conninfo_to_dict(address)
-    except psycopg.ProgrammingError:
-        known = {}
-    # Of a password with a slash, libpq takes the beginning for a port, and the rest for a database.
-    is_whole = _PORT.fullmatch(str(known.get("port", ""))) and "@" not in str(known.get("dbname", ""))
-    if not (known and is_whole and address.startswith(("postgresql://", "postgres://"))):
-        raise SeesayError("--store: for PostgreSQL, write postgresql://USER@HOST:PORT/DATABASE.")
-    if known.keys() & {"password", "sslpassword"}:
-        raise SeesayError(
-            "--store: the index would store the password in this address; remove it, and set PGPASSWORD "
-            "or use ~/.pgpass."
-        )
-    return address
-
-
-class Connections:
-    """A small pool of connections to a database.
-
-    Settings are per transaction, so poolers such as PgBouncer can be used.
-    """
-
-    def __init__(self, address: str) -> None:
-        self._address = address
-        self._free = LifoQueue[psycopg.Connection | None]()
-        for _ in range(_CONNECTIONS):
-            self._free.put(None)  # which are opened when they are needed
-
-    @contextmanager
-    def transaction(
-        self, settings: Values | None = None, seconds: float = _SECONDS
-    ) -> Iterator[psycopg.Connection]:
-        """Yield a connection in a transaction; its statements are sent together until a result is read.
-
-        Args:
-            settings: of PostgreSQL, for this transaction.
-            seconds: the time limit of a statement; 0 for none.
-        """
-        try:
-            connection = self._free.get(timeout=_SECONDS)
-        except Empty:
-            raise SeesayError(
-                f"{self._address}: all {_CONNECTIONS} connections are busy; try again later."
-            ) from None
-        try:
-            connection = self._opened(connection)
-            settings = {"statement_timeout": round(seconds * 1000), **(settings or {})}
-            values = [str(each) for pair in settings.items() for each in pair]
-            calls = sql.SQL(", ").join([sql.SQL("set_config(%s, %s, true)")] * len(settings))
-            with connection.pipeline(), connection.transaction():
-                connection.execute(sql.SQL("SELECT {}").format(calls), values)
-                yield connection
-        finally:
-            self._free.put(connection)
-
-    def _opened(self, connection: psycopg.Connection | None) -> psycopg.Connection:
-        """A connection if it is still open, else a new one."""
-        if connection is not None:
-            # Nothing arrives at an idle connection but its end, or a last message.
-            if not connection.closed and not _has_input(connection):
-                return connection
-            connection.close()
-        # Prepared statements are planned for any parameters, and poolers do not keep them.
-        return psycopg.connect(
-            self._address, autocommit=True, prepare_threshold=None, connect_timeout=_CONNECT_SECONDS
-        )
-
-    def execute(self, statement: Statement, values: Values | None = None) -> None:
-        """Execute one statement in a transaction."""
-        with self.transaction() as connection:
-            connection.execute(statement, values)
-
-    def rows(
-        self, query: Statement, values: Values | None = None, settings: Values | None = None
-    ) -> list[tuple[Any, ...]]:
-        """Return the rows of a query, see `transaction` for the settings."""
-        with self.transaction(settings) as connection:
-            return connection.execute(query, values).fetchall()
-
-    def upsert(self, query: Statement, rows: Sequence[Values]) -> None:
-        """Execute a statement for each row, all in one transaction."""
-        with self.transaction() as connection:
-            connection.cursor().executemany(query, rows)
-
-    def close(self) -> None:
-        """Close the idle connections."""
-        for connection in [self._free.get() for _ in range(self._free.qsize())]:
-            if connection is not None:
-                connection.close()
-            self._free.put(None)
-
-
-def _has_input(connection: psycopg.Connection) -> bool:
-    with selectors.DefaultSelector() as selector:  # `select` fails for descriptors from 1,024 on
-        selector.register(connection.fileno(), selectors.EVENT_READ)
-        return bool(selector.select(0))
+# Text is compared byte by byte, as SQLite does. Paths and sentences are unique by hash indexes, because they
+# can be too long for ordered ones.
+_SCHEMA = (
+    "CREATE TABLE meta (key text PRIMARY KEY, value text NOT NULL)",
+    """CREATE TABLE vectors (
+        id bigint GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY,
+        kind text NOT NULL CHECK (kind IN ('image', 'sentence')),
+        key text NOT NULL,
+        width integer,
+        height integer,
+        taken text COLLATE "C" NOT NULL,
+        data halfvec({dim}) NOT NULL,
+        UNIQUE (kind, key)
+    )""",
+    """CREATE TABLE items (
+        id bigint GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY,
+        kind text NOT NULL CHECK (kind IN ('image', 'sentence')),
+        vector bigint NOT NULL REFERENCES vectors (id),
+        path text COLLATE "C",
+        text text COLLATE "C",
+        mtime_ns bigint,
+        size bigint,
+        ctime_ns bigint,
+        time text COLLATE "C",
+        dated_by text,
+        folded text COLLATE "C",
+        name text COLLATE "C",
+        added double precision NOT NULL,
+        generation bigint NOT NULL,
+        EXCLUDE USING hash (path WITH =),
+        EXCLUDE USING hash (text WITH =),
+        CHECK ((kind = 'image') = (path IS NOT NULL) AND (kind = 'sentence') = (text IS NOT NULL))
+    )""",
+    "CREATE INDEX items_by_vector ON items (vector)",
+    "CREATE INDEX items_by_generation ON items (kind, generation)",
+    "CREATE INDEX items_by_time ON items (kind, time, id)",
+    """CREATE TABLE skipped (path text COLLATE "C" NOT NULL, mtime_ns bigint NOT NULL, size bigint NOT NULL,
+        ctime_ns bigint NOT NULL, reason text NOT NULL, EXCLUDE USING hash (path WITH =))""",
+    """CREATE TABLE roots (name text COLLATE "C" PRIMARY KEY, folder text NOT NULL, seal text NOT NULL,
+        not_read text NOT NULL)""",
+    "CREATE TABLE thumbnails (name text PRIMARY KEY, data bytea NOT NULL)",
+    # By SQLite's name, so that filters are the same text for both.
+    """CREATE FUNCTION instr(text, text) RETURNS integer LANGUAGE sql IMMUTABLE PARALLEL SAFE
+        AS 'SELECT strpos($1, $2)'""",
+)
 
 
 class _Vector(bytes):
@@ -187,313 +121,397 @@ class _VectorDumper(Dumper):
 psycopg.adapters.register_dumper(_Vector, _VectorDumper)
 
 
-class PostgreSQL:
-    """Vectors of one kind in a table of PostgreSQL, in half precision, with pgvector's graph (HNSW).
+class _Connection:
+    """A connection that takes parameters as SQLite does."""
 
-    The address is libpq's, "postgresql://USER@HOST:PORT/DATABASE?…"; a password is taken from PGPASSWORD or
-    ~/.pgpass. The comment of the table contains the mark and the width of searches (`hnsw.ef_search`): the
-    least that reaches `RECALL` after an update has built or doubled the graph. Thread-safe.
+    def __init__(self, connection: psycopg.Connection) -> None:
+        self._connection = connection
+
+    def execute(self, query: str, values: Sequence[object] = ()) -> psycopg.Cursor:
+        return self._connection.cursor(binary=True).execute(query.replace("?", "%s").encode(), values or None)
+
+    def executemany(self, query: str, values: Iterable[Sequence[object]]) -> None:
+        self._connection.cursor().executemany(query.replace("?", "%s").encode(), list(values))
+
+
+class _Database:
+    """A database and the schema of an index in it.
 
     Args:
-        address: of the database.
-        store: of the items.
-        kind: of the items.
+        place: the address of the index.
+
+    Raises:
+        SeesayError: the address is invalid, or contains a password. The message repeats neither.
+    """
+
+    def __init__(self, place: str) -> None:
+        self.address, _, name = place.partition("#")
+        try:
+            known = conninfo_to_dict(self.address)
+        except psycopg.ProgrammingError:
+            known = {}
+        # Of a password with a slash, libpq takes the beginning for a port, and the rest for a database.
+        is_whole = _PORT.fullmatch(str(known.get("port", ""))) and "@" not in str(known.get("dbname", ""))
+        if not (known and is_whole and _NAME.fullmatch(name)):
+            raise SeesayError(
+                "An index in PostgreSQL is named postgresql://USER@HOST:PORT/DATABASE#NAME, with a NAME of "
+                "small letters, digits and _."
+            )
+        if known.keys() & {"password", "sslpassword"}:
+            raise SeesayError(
+                "The address of an index is shown and logged; remove the password, and set PGPASSWORD or use "
+                "~/.pgpass."
+            )
+        self.place, self.schema = place, f"seesay_{name}"
+        self._is_closed = False
+        self._pool = ConnectionPool(
+            self.address,
+            min_size=0,
+            max_size=_CONNECTIONS,
+            open=False,
+            check=ConnectionPool.check_connection,
+            timeout=_CONNECT_SECONDS,
+            # Prepared statements are planned for any parameters, and poolers do not keep them.
+            kwargs={"autocommit": True, "prepare_threshold": None, "connect_timeout": _CONNECT_SECONDS},
+        )
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Convert the database's errors to a SeesayError."""
+        if self._is_closed:
+            raise SeesayError(f"{self.place}: this index is closed; open it again.")
+        try:
+            yield
+        except PoolTimeout as failure:
+            raise SeesayError(
+                f"{self.place}: PostgreSQL does not answer, or all {_CONNECTIONS} connections are busy; try "
+                "again later."
+            ) from failure
+        except (psycopg.Error, UnicodeEncodeError) as failure:
+            raise SeesayError(
+                f"{self.place}: PostgreSQL cannot be used ({first_line(failure)[:200]}); start it, or check "
+                "the address and PGPASSWORD."
+            ) from failure
+
+    def connect(self) -> psycopg.Connection:
+        """Open a connection outside the pool."""
+        return psycopg.connect(self.address, autocommit=True, connect_timeout=_CONNECT_SECONDS)
+
+    @contextmanager
+    def transaction(self, kind: str, seconds: float = _SECONDS, **settings: object) -> Iterator[_Connection]:
+        """Yield a connection in a transaction.
+
+        Args:
+            kind: "READ ONLY", which sees one state, or "READ WRITE".
+            seconds: the time limit of a statement; 0 for none.
+            **settings: of PostgreSQL, for this transaction, so that poolers can be used.
+        """
+        settings = {
+            "statement_timeout": round(seconds * 1000),
+            "search_path": f"{self.schema}, public",
+        } | settings
+        level = "REPEATABLE READ" if kind == "READ ONLY" else "READ COMMITTED"
+        calls = ", ".join(["set_config(?, ?, true)"] * len(settings))
+        with self.errors():
+            self._pool.open()
+            # Statements that only read are sent together, until a result is asked for.
+            with (
+                self._pool.connection() as connection,
+                connection.pipeline() if kind == "READ ONLY" else nullcontext(),
+                connection.transaction(),
+            ):
+                usable = _Connection(connection)
+                usable.execute(f"SET TRANSACTION ISOLATION LEVEL {level} {kind}")
+                usable.execute(f"SELECT {calls}", [str(each) for pair in settings.items() for each in pair])
+                yield usable
+
+    def comment(self) -> str | None:
+        """Return the comment of the schema; None if there is no schema."""
+        query = (
+            "SELECT coalesce(obj_description(oid, 'pg_namespace'), '') FROM pg_namespace WHERE nspname = %s"
+        )
+        with self.errors(), self.connect() as connection:  # an error comes at once, unlike from the pool
+            row = connection.execute(query, (self.schema,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._pool.close()
+
+
+class DatabaseStore(Store):
+    """Items, vectors and thumbnails in a schema of PostgreSQL.
+
+    Args:
+        database: with the schema.
 
     Attributes:
-        client: the connections.
         graph_from: the number of vectors from which a graph is built; fewer are compared exhaustively.
-        numbers_at_once: the limit of a request; about 10 MB as text.
     """
 
     graph_from = 10_000
-    numbers_at_once = 500_000
+    _among_ids = "IN (SELECT json_array_elements_text(?)::bigint)"
 
-    def __init__(self, address: str, store: Store, kind: Kind) -> None:
-        self.address, self.dim = address, store.dim
-        self.name = f"seesay_{store.meta['identity']}_{kind}"
-        self.client = Connections(address)
-        self._store, self._kind = store, kind
-        self._table = sql.Identifier(self.name)
-        self._comment: Values = {}
-        self._seen = -1  # generation of the items at the last look
+    def __init__(self, database: _Database) -> None:
+        self._database = database
+        with database.transaction("READ ONLY") as connection:
+            meta = connection.execute("SELECT key, value FROM meta WHERE key != 'generation'").fetchall()
+        super().__init__(database.place, meta)
+
+    @staticmethod
+    def exists(place: str | Path) -> bool:
+        """See `store_exists`."""
+        return _Database(str(place)).comment() is not None
+
+    @classmethod
+    def create(cls, place: str | Path, meta: Mapping[str, str]) -> Self:
+        """See `create_store`."""
+        database = _Database(str(place))
+        if database.comment() is not None:
+            raise SeesayError(f"{place}: already exists; open it, or choose another name behind #.")
+        if int(meta["dim"]) > _MOST_DIMENSIONS:
+            raise SeesayError(
+                f"{place}: pgvector supports vectors of up to {_MOST_DIMENSIONS} dimensions, but those of "
+                f"this run have {meta['dim']}; index into a folder."
+            )
+        with database.errors(), database.connect() as connection:
+            _check_pgvector(connection, database.place)
+        with closed_on_error(database), database.transaction("READ WRITE") as writing:
+            writing.execute(f"CREATE SCHEMA {database.schema}")
+            writing.execute(f"COMMENT ON SCHEMA {database.schema} IS '{VERSION}'")
+            for statement in _SCHEMA:
+                writing.execute(statement.replace("{dim}", meta["dim"]))
+            writing.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+        return cls(database)
+
+    @classmethod
+    def open(cls, place: str | Path) -> Self:
+        """See `open_store`."""
+        database = _Database(str(place))
+        comment = database.comment()
+        if comment is None:
+            raise SeesayError(f"{place}: no index there; create one with `seesay index`.")
+        if comment != VERSION:
+            raise SeesayError(
+                f"{place}: made by another version of seesay, or by something else; index again under "
+                "another name."
+            )
+        with closed_on_error(database):
+            return cls(database)
+
+    def _damaged(self, what: str) -> SeesayError:
+        return SeesayError(f"{self.place}: damaged ({what}); index again under another name.")
+
+    def check_in_place(self) -> None:
+        """See `Store`."""
+        if self._meta("identity") != self.meta["identity"]:
+            raise SeesayError(f"{self.place}: was replaced while it was in use; open it again.")
 
     def close(self) -> None:
-        """Close the connections."""
-        self.client.close()
+        """See `Store`."""
+        if self._process == os.getpid():
+            self._database.close()
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Convert the database's errors to a SeesayError."""
-        try:
+    def write(self) -> Iterator[Writer]:
+        """See `Store`."""
+        self.check_process()
+        with self._database.transaction("READ WRITE") as connection:
+            connection.execute("SELECT value FROM meta WHERE key = 'generation' FOR UPDATE")
+            writer = Writer(connection, self._generation(connection) + 1, lambda row: _Vector.of(row, ">f2"))
+            writer.set_meta(changed=str(time.time()))
+            yield writer
+
+    def _reading(self) -> AbstractContextManager[Connection]:
+        return self._database.transaction("READ ONLY")
+
+    @contextmanager
+    def sole_writer(self) -> Iterator[None]:
+        """See `Store`; the lock ends with its connection, so that a killed update leaves none."""
+        self.check_in_place()
+        with self._database.errors(), self._database.connect() as connection:
+            lock = "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))"
+            row = connection.execute(lock, (self._database.schema,)).fetchone()
+            if row != (True,):
+                raise SeesayError(f"{self.place}: another update is running; wait until it has finished.")
             yield
-        except psycopg.Error as failure:
-            raise SeesayError(
-                f"{self.address}: PostgreSQL cannot be used ({first_line(failure)[:200]}); start it, or "
-                "check the address and PGPASSWORD."
-            ) from failure
 
-    def refresh(self) -> None:
-        """Check once per generation that the table exists; updates of the index fill it."""
-        generation = self._store.generation()
-        if self._seen == generation:
+    def changed(self) -> float:
+        """See `Store`."""
+        return float(self._meta("changed") or 0)
+
+    def size(self) -> int:
+        """See `Store`."""
+        query = (
+            "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class WHERE relkind = 'r'"
+        )
+        names = "AND relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = ?)"
+        return int(self._rows(f"{query} {names}", (self._database.schema,), int)[0][0])
+
+    def files(self) -> Files:
+        """See `Store`."""
+        return _Thumbnails(self._database)
+
+    def _ids(self, connection: Connection, among: str, values: Sequence[object]) -> NDArray[np.int64]:
+        rows = connection.execute(f"SELECT items.id {among} ORDER BY items.id", values).fetchall()
+        return np.fromiter((id_ for (id_,) in rows), np.int64, len(rows))
+
+    def _unpacked(self, data: Sequence[bytes]) -> NDArray[np.float16]:
+        if any(len(each) != 4 + self.dim * 2 for each in data):
+            raise ValueError
+        halves = np.frombuffer(b"".join(each[4:] for each in data), ">f2").reshape(len(data), self.dim)
+        return halves.astype(np.float16)
+
+    def settle(self, kind: Kind, queries: Callable[[], NDArray[np.float32]]) -> None:
+        """See `Store`: build the graph once there are enough vectors, and choose the width of searches."""
+        count = self.count(kind)
+        if count < self.graph_from or count < 2 * int(self._meta(f"measured-{kind}") or 0):
             return
-        with self._errors():
-            if self._marked() in (None, _NO_MARK) and self._store.count(self._kind):
-                raise SeesayError(
-                    f"{self.address}: has no vectors of this index; run `seesay index` again to load them."
-                )
-        self._seen = generation
+        memory = min(_BUILD_BYTES, max(64 << 20, count * (2 * self.dim + 400)))
+        build = self._database.transaction("READ WRITE", 0, maintenance_work_mem=f"{memory >> 10}kB")
+        with build as connection:
+            connection.execute(
+                f"CREATE INDEX IF NOT EXISTS graph_{kind} ON vectors USING hnsw (data halfvec_ip_ops) "
+                f"WITH (m = {_LINKS}, ef_construction = {_EF_CONSTRUCTION}) WHERE kind = '{kind}'"
+            )
+            connection.execute("ANALYZE vectors")
+            connection.execute("ANALYZE items")
+        ef = str(self._ef_of_recall(kind, queries()))
+        with self.write() as writer:
+            writer.set_meta(**{f"ef-{kind}": ef, f"measured-{kind}": str(count)})
 
-    def save(self, queries: Queries) -> None:
-        """Write vectors that the table lacks, and delete those that the index no longer has.
-
-        Args:
-            queries: for which the recall of a new graph is measured.
-        """
-        with self._errors():
-            mark = self._marked()
-            since = self._store.marked(self._kind, mark) if mark else None
-            if since == self._store.generation():
-                return
-            if mark is None:
-                self._create()
-            elif since is None:  # of another copy of the folder: nothing may remain
-                self._mark(_NO_MARK)
-            with self._store.write() as writer:
-                new = writer.add_mark(self._kind)
-            changes = self._store.changes(self._kind, since or 0)
-            self._write(changes.ids)
-            if self._count() != len(changes.alive):
-                self._write(self._lost(changes.alive))
-            self._settle(queries)
-            self._mark(new)
-
-    def _write(self, ids: NDArray[np.int64]) -> None:
-        """Write vectors to the table, replacing those with the same ids."""
-        at_once = min(_AT_ONCE, max(self.numbers_at_once // self.dim, 1))
-        for start in range(0, len(ids), at_once):
-            here, vectors = self._store.vectors(ids[start : start + at_once].tolist())
-            halves = (_Vector.of(row, ">f2") for row in vectors)
-            rows = [{"id": id_, "vector": each} for id_, each in zip(here.tolist(), halves, strict=True)]
-            self.client.upsert(self._sql(_PUT), rows)
-
-    def _lost(self, alive: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Delete vectors that are not alive, and return missing ones."""
-        there = [np.empty(0, np.int64)]
-        for some in self._ids():
-            there.append(np.asarray(some, np.int64))
-            if gone := np.setdiff1d(there[-1], alive).tolist():
-                self._delete(gone)
-        return np.setdiff1d(alive, np.concatenate(there))
-
-    def search(
+    def nearest(
         self,
+        kind: Kind,
         query: NDArray[np.float32],
         k: int,
-        among: NDArray[np.int64] | None = None,
+        where: Filter = EVERYTHING,
         after: Place | None = None,
     ) -> Ranked:
-        """See `Neighbours.search`; pages after the first compare all vectors."""
-        self.refresh()
-        with self._errors():
-            if not self._store.count(self._kind):  # there may be no table
-                return np.empty(0, np.int64), np.empty(0, np.float32)
-            if after is None:
-                return self._best(query, k, among, exact=False)
-            return next_page(lambda asked: self._best(query, asked, among, exact=True), k, after)
+        """See `Store`; pages after the first compare all vectors, so that none is missed."""
+        if after is None:
+            ef = self._meta(f"ef-{kind}")
+            return self._best(kind, query, k, where, int(ef) if ef and ef.isdecimal() else None)
+        return next_page(lambda asked: self._best(kind, query, asked, where, None), k, after)
 
-    def _best(
-        self, query: NDArray[np.float32], k: int, among: NDArray[np.int64] | None, exact: bool
-    ) -> Ranked:
+    def _best(self, kind: Kind, query: NDArray[np.float32], k: int, where: Filter, ef: int | None) -> Ranked:
         asked = k + 1
         while True:
-            ids, scores = self._nearest(query, asked, among, exact)
+            ids, scores = self._nearest(kind, query, asked, where, ef)
             # Of equal scores those with the lowest ids are wanted, but a database returns any: ask for all.
             if len(ids) < asked or scores[-1] < scores[k - 1]:
-                order = np.lexsort((ids, -scores))[:k]
-                return ids[order], scores[order]
+                return ids[:k], scores[:k]
             asked *= 2
 
-    def _sql(self, statement: LiteralString, **parts: sql.Composable | int) -> sql.Composed:
-        """A statement with the table, its name and other parts filled in."""
-        name = sql.Literal(self._table.as_string())
-        return sql.SQL(statement).format(table=self._table, name=name, **parts)
-
-    def _marked(self) -> str | None:
-        """Return the last mark, `_NO_MARK` without a mark, or None without a table."""
-        query = "SELECT to_regclass({name})::oid, obj_description(to_regclass({name}), 'pg_class')"
-        ((table, comment),) = self.client.rows(self._sql(query))
-        self._comment = _read_comment(comment)
-        return None if table is None else str(self._comment.get(_MARK, _NO_MARK))
-
-    def _create(self) -> None:
-        if self.dim > _MOST_DIMENSIONS:
-            raise SeesayError(
-                f"{self.address}: pgvector supports vectors of up to {_MOST_DIMENSIONS} dimensions, but "
-                f"those of this run have {self.dim}; use another store."
-            )
-        self._check_pgvector()
-        self.client.execute(self._sql(_CREATE, dim=self.dim))
-
-    def _check_pgvector(self) -> None:
-        """Create the extension if necessary, and check its version."""
-        available = sql.SQL("SELECT default_version FROM pg_available_extensions WHERE name = 'vector'")
-        if not self.client.rows(available):
-            raise SeesayError(
-                f"{self.address}: PostgreSQL has no pgvector; install 0.8 or newer on the server."
-            )
-        self.client.execute(sql.SQL("CREATE EXTENSION IF NOT EXISTS vector"))
-        found = sql.SQL("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
-        ((version,),) = self.client.rows(found)
-        if tuple(int(part) for part in str(version).split(".")[:2]) < _NEEDS:
-            raise SeesayError(
-                f"{self.address}: pgvector is {version}, but 0.8 is needed; upgrade it, and run "
-                "`ALTER EXTENSION vector UPDATE`."
-            )
-
-    def _settle(self, queries: Queries) -> None:
-        """Build the graph once there are enough vectors, and choose the width of searches."""
-        count = self._count()
-        if count < self.graph_from or count < 2 * self._comment.get("measured", 0):
-            return
-        self._build(count)
-        self._comment |= {"ef": self._ef_of_recall(queries()), "measured": count}
-
-    def _build(self, count: int) -> None:
-        """Build the graph if it is missing, and analyse the table for the planner."""
-        memory = min(_BUILD_BYTES, max(64 << 20, count * (2 * self.dim + 400)))
-        with self.client.transaction({"maintenance_work_mem": f"{memory >> 10}kB"}, seconds=0) as connection:
-            graph = self._sql(
-                "CREATE INDEX IF NOT EXISTS {graph} ON {table} USING hnsw (vector halfvec_ip_ops) "
-                "WITH (m = {links}, ef_construction = {width})",
-                graph=sql.Identifier(f"{self.name}_graph"),
-                links=_LINKS,
-                width=_EF_CONSTRUCTION,
-            )
-            connection.execute(graph)
-            connection.execute(self._sql("ANALYZE {table}"))
-
-    def _ef_of_recall(self, queries: NDArray[np.float32]) -> int:
-        """The least search width that reaches `RECALL`, for images and for sentences."""
-        alive = self._store.changes(self._kind).alive
-        asked = _asked_for_recall(self._store, alive, queries)
-        for ef in _EFS:
-            found = min(
-                np.mean([self._share(ef, *each) for each in zip(some, tenth, strict=True)])
-                for some, tenth in asked
-            )
-            if found >= RECALL:
-                break
-        tell(
-            f"PostgreSQL: {len(alive)} vectors, hnsw.ef_search {ef}; recall@10 {found:.3f} (target: "
-            f"{RECALL})."
-        )
-        return ef
-
-    def _share(self, ef: int, query: NDArray[np.float32], tenth: np.float32) -> float:
-        """The share of the ten nearest that a search finds, by the score of the tenth."""
-        _, scores = self._in_graph(query, 10, None, ef)
-        return float((scores >= tenth - _ROUNDING * abs(tenth)).sum()) / 10
-
-    def _mark(self, mark: str) -> None:
-        self._comment |= {_MARK: mark}
-        text = sql.Literal(json.dumps(self._comment))
-        self.client.execute(self._sql("COMMENT ON TABLE {table} IS {text}", text=text))
-
-    def _count(self) -> int:
-        return int(self.client.rows(self._sql("SELECT count(*) FROM {table}"))[0][0])
-
-    def _ids(self) -> Iterator[Sequence[int]]:
-        query = self._sql("SELECT id FROM {table} WHERE id > %(after)s ORDER BY id LIMIT {most}", most=_READ)
-        after = -1
-        while rows := self.client.rows(query, {"after": after}):
-            yield [id_ for (id_,) in rows]
-            after = rows[-1][0]
-
-    def _delete(self, ids: list[int]) -> None:
-        self.client.execute(self._sql("DELETE FROM {table} WHERE id = ANY(%(ids)s)"), {"ids": ids})
-
     def _nearest(
-        self, query: NDArray[np.float32], count: int, among: NDArray[np.int64] | None, exact: bool
+        self, kind: Kind, query: NDArray[np.float32], count: int, where: Filter, ef: int | None
     ) -> Ranked:
-        if not exact and (ef := self._comment.get("ef")):
-            ids, scores = self._in_graph(query, count, among, ef)
+        """Return the best by exact inner products, in order: of candidates of the graph, or of all."""
+        if ef is not None:
+            ids, scores = self._in_graph(kind, query, count, where, ef)
             # If few vectors match a filter, the search of the graph may end before they are found.
             if len(ids) == count:
                 return ids, scores
-        return self._scored(query, self._table, _where(among), _values(among), count)
+        with self._read() as connection:
+            every = f"SELECT items.id, data FROM {_JOINED} WHERE items.kind = '{kind}' AND ({where.sql})"
+            return _scored(connection, every, where.values, query, count)
 
-    def _in_graph(
-        self, query: NDArray[np.float32], count: int, among: NDArray[np.int64] | None, ef: int
-    ) -> Ranked:
-        """Search the graph; the nearest in half precision are re-scored with the full query."""
-        near = self._sql(
-            "(SELECT id, vector FROM {table} WHERE {where} "
-            "ORDER BY vector <#> %(query)s::vector::halfvec LIMIT {most})",
-            where=_where(among),
-            most=2 * count,
+    def _in_graph(self, kind: Kind, query: NDArray[np.float32], count: int, where: Filter, ef: int) -> Ranked:
+        """Search the graph in half precision, and score twice as many as are wanted with the full query."""
+        width = max(ef, min(2 * count, _EFS[-1]))
+        settings: dict[str, object] = {"hnsw.ef_search": width, "hnsw.iterative_scan": "relaxed_order"}
+        near = (
+            f"SELECT items.id, data FROM {_JOINED} WHERE vectors.kind = '{kind}' AND ({where.sql}) "
+            "ORDER BY data <#> ?::vector::halfvec LIMIT ?"
         )
-        settings = {
-            "hnsw.ef_search": max(ef, min(2 * count, _EFS[-1])),
-            "hnsw.iterative_scan": "relaxed_order",
-        }
-        return self._scored(query, near, _where(None), _values(among), count, settings)
+        with self._database.transaction("READ ONLY", _SECONDS, **settings) as connection:
+            values = (*where.values, _Vector.of(query, ">f4"), 2 * count)
+            return _scored(connection, near, values, query, count)
 
-    def _scored(
-        self,
-        query: NDArray[np.float32],
-        table: sql.Composable,
-        where: Statement,
-        values: Values,
-        count: int,
-        settings: Values | None = None,
-    ) -> Ranked:
-        """Return the best of a table by exact inner products; ties in order of ids."""
-        statement = sql.SQL(
-            "SELECT id, -(vector::vector <#> %(query)s::vector) AS score FROM {} AS items WHERE {} "
-            "ORDER BY score DESC, id LIMIT {}"
-        ).format(table, where, count)
-        rows = self.client.rows(statement, {**values, "query": _Vector.of(query, ">f4")}, settings)
-        return np.array([id_ for id_, _ in rows], np.int64), np.array([s for _, s in rows], np.float32)
+    def _ef_of_recall(self, kind: Kind, queries: NDArray[np.float32]) -> int:
+        """The least width of a search that reaches `RECALL`, for items and for queries."""
+        asked = self._asked_for_recall(kind, queries)
+        for ef in _EFS:
+            found = min(
+                np.mean([self._share(kind, ef, *each) for each in zip(rows, tenth, strict=True)])
+                for rows, tenth in asked
+            )
+            if found >= RECALL:
+                break
+        tell(f"PostgreSQL: hnsw.ef_search {ef}; recall@10 {found:.3f} (target: {RECALL}).")
+        return ef
 
+    def _share(self, kind: Kind, ef: int, query: NDArray[np.float32], tenth: np.float32) -> float:
+        """The share of the ten nearest that a search finds, by the score of the tenth."""
+        _, scores = self._in_graph(kind, query, 10, EVERYTHING, ef)
+        return float((scores >= tenth - _ROUNDING * abs(tenth)).sum()) / 10
 
-def _where(among: NDArray[np.int64] | None) -> sql.SQL:
-    """The condition that an id is one of those in the parameter `among`."""
-    return sql.SQL("true" if among is None else "id = ANY(%(among)s)")
+    def _asked_for_recall(
+        self, kind: Kind, queries: NDArray[np.float32]
+    ) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+        """Return queries for which recall is measured, (q, dim), with the scores of their tenth best, (q,).
 
-
-def _values(among: NDArray[np.int64] | None) -> Values:
-    return {} if among is None else {"among": among.tolist()}
-
-
-def _asked_for_recall(
-    store: Store, ids: NDArray[np.int64], queries: NDArray[np.float32]
-) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
-    """Return queries for which recall is measured, (q, dim), with the scores of their tenth best items, (q,).
-
-    Vectors drawn from the items, and the given queries (q, dim), are one pair each.
-    """
-    some = np.random.default_rng(0).permutation(ids)[:_SAMPLE]
-    own = store.vectors(some.tolist())[1].astype(np.float32)
-    asked = [each for each in (own, queries[:_SAMPLE]) if len(each)]
-    best = [np.full((len(each), 10), -np.inf, np.float32) for each in asked]
-    for _, vectors in store.parts(ids):
-        rows = vectors.astype(np.float32)
-        for each, kept in zip(asked, best, strict=True):
-            both = np.concatenate([kept, each @ rows.T], axis=1)
-            kept[:] = -np.partition(-both, 9, axis=1)[:, :10]
-    return [(each, kept.min(axis=1)) for each, kept in zip(asked, best, strict=True)]
+        Vectors drawn from the items, and the given queries (q, dim), are one pair each.
+        """
+        ids = self.changes(kind).alive
+        some = np.random.default_rng(0).permutation(ids)[:_SAMPLE]
+        own = self.vectors(some.tolist())[1].astype(np.float32)
+        asked = [each for each in (own, queries[:_SAMPLE]) if len(each)]
+        best = [np.full((len(each), 10), -np.inf, np.float32) for each in asked]
+        for _, vectors in self.parts(ids):
+            rows = vectors.astype(np.float32)
+            for each, kept in zip(asked, best, strict=True):
+                both = np.concatenate([kept, each @ rows.T], axis=1)
+                kept[:] = -np.partition(-both, 9, axis=1)[:, :10]
+        return [(each, kept.min(axis=1)) for each, kept in zip(asked, best, strict=True)]
 
 
-def _read_comment(text: object) -> Values:
-    """The contents written by `_mark`; empty for other comments."""
-    try:
-        found = json.loads(str(text))
-    except ValueError:
-        return {}
-    if not isinstance(found, dict):
-        return {}
-    numbers = {name: found[name] for name in ("ef", "measured") if isinstance(found.get(name), int)}
-    if not 1 <= numbers.get("ef", 1) <= _EFS[-1]:
-        return {}
-    return numbers | ({_MARK: found[_MARK]} if isinstance(found.get(_MARK), str) else {})
+_JOINED = "vectors JOIN items ON items.vector = vectors.id"
+
+
+def _scored(
+    connection: Connection, items: str, values: Sequence[object], query: NDArray[np.float32], count: int
+) -> Ranked:
+    """Return the best of a query's items by exact inner products; ties in order of ids."""
+    best = (
+        f"SELECT id, -(data::vector <#> ?::vector) AS score FROM ({items}) AS near "
+        "ORDER BY score DESC, id LIMIT ?"
+    )
+    rows = connection.execute(best, (_Vector.of(query, ">f4"), *values, count)).fetchall()
+    return np.array([id_ for id_, _ in rows], np.int64), np.array([score for _, score in rows], np.float32)
+
+
+def _check_pgvector(connection: psycopg.Connection, place: str) -> None:
+    """Create the extension if necessary, and check its version."""
+    available = "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"
+    if connection.execute(available).fetchone() is None:
+        raise SeesayError(f"{place}: PostgreSQL has no pgvector; install 0.8 or newer on the server.")
+    connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+    row = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
+    version = str(row[0]) if row else ""
+    if tuple(int(part) for part in version.split(".")[:2]) < _NEEDS:
+        raise SeesayError(
+            f"{place}: pgvector is {version}, but 0.8 is needed; upgrade it, and run "
+            "`ALTER EXTENSION vector UPDATE`."
+        )
+
+
+class _Thumbnails:
+    """Thumbnails in a table; see `Files`."""
+
+    def __init__(self, database: _Database) -> None:
+        self._database = database
+
+    def read(self, name: str) -> bytes | None:
+        with self._database.transaction("READ ONLY") as connection:
+            row = connection.execute("SELECT data FROM thumbnails WHERE name = ?", (name,)).fetchone()
+        return None if row is None else bytes(row[0])
+
+    def write(self, name: str, data: bytes) -> None:
+        with self._database.transaction("READ WRITE") as connection:
+            put = "INSERT INTO thumbnails VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET data = excluded.data"
+            connection.execute(put, (name, data))
+
+    def delete(self, name: str) -> None:
+        with self._database.transaction("READ WRITE") as connection:
+            connection.execute("DELETE FROM thumbnails WHERE name = ?", (name,))

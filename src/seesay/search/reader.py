@@ -58,7 +58,6 @@ class IndexReader:
     Thread-safe; each answer is consistent with the newest state at its time.
 
     Args:
-        folder: of the index.
         store: of its items.
         run: the run of the vectors; by default the one that the store names, loaded on first use.
         roots: the folders of the images, by name; by default those in the store.
@@ -66,15 +65,13 @@ class IndexReader:
 
     def __init__(
         self,
-        folder: Path,
         store: Store,
         run: str | Path | Embedder | None = None,
         roots: Mapping[str, Path] | None = None,
     ) -> None:
-        self.folder = folder
         self.store = store
         self._confirmed = dict(roots or {})
-        self.thumbnails = Thumbnails(folder / "thumbnails", store.meta["identity"], store.check_in_place)
+        self.thumbnails = Thumbnails(store.files(), store.meta["identity"])
         self._embedder: Embedder | None = None
         self._loading = threading.Lock()
         self._judge = Judge(store)
@@ -92,6 +89,11 @@ class IndexReader:
     def close(self) -> None:
         """Close the index's files and connections."""
         self.store.close()
+
+    @property
+    def place(self) -> str:
+        """The folder or address of the index."""
+        return self.store.place
 
     @property
     def run_name(self) -> str:
@@ -117,14 +119,14 @@ class IndexReader:
         path = Path(self.run_name)
         if path.is_absolute() and not path.exists():
             raise SeesayError(
-                f"{self.folder}: its vectors were computed by {path}, which no longer exists. If you moved "
-                f"it, give its new place: seesay index --out {quote(str(self.folder))} --run FOLDER."
+                f"{self.place}: its vectors were computed by {path}, which no longer exists. If you moved "
+                f"it, give its new place: seesay index --out {quote(self.place)} --run FOLDER."
             )
 
     def _checked(self, embedder: Embedder) -> Embedder:
         if (embedder.fingerprint, embedder.dim) != (self.store.meta["fingerprint"], self.store.dim):
             raise SeesayError(
-                f"{self.folder}: its vectors were computed by {self.run_name}; this {embedder.name} has "
+                f"{self.place}: its vectors were computed by {self.run_name}; this {embedder.name} has "
                 f"different weights or preprocessing. Open the index with the original run, or "
                 f"re-create it."
             )
@@ -292,7 +294,7 @@ class IndexReader:
                 for root in foreign
             )
             raise SeesayError(
-                f"{self.folder}: was not made here by you, and would show the images in "
+                f"{self.place}: was not made here by you, and would show the images in "
                 f"{' and '.join(str(root.folder) for root in foreign)}. Confirm where its images are with "
                 f"{' '.join(options)}, or name these folders to `seesay index`."
             )

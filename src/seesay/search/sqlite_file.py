@@ -14,8 +14,6 @@ from typing import Literal, Protocol, TypeVar
 
 from seesay.errors import SeesayError
 from seesay.paths import disk_errors, failure_of_disk
-from seesay.search.dates import time_in_name
-from seesay.search.filters import folded_folder, folded_name
 
 Kind = Literal["image", "sentence"]
 KINDS: tuple[Kind, Kind] = ("image", "sentence")
@@ -30,12 +28,6 @@ VERSION = 11
 """Of the schema; files of other versions are rejected."""
 
 _NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")  # ends a journal that names another
-
-FOLDED = "seesay_folded"
-"""Name of `folded_folder` as an SQL function, which every connection defines."""
-
-FOLDED_NAME, NAMED_TIME = "seesay_folded_name", "seesay_named_time"
-"""Names of `folded_name` and `time_in_name`, likewise."""
 
 MOST_SECONDS = 120.0
 """Time limit of reading for one query, a hundred times what a million images take."""
@@ -147,7 +139,7 @@ def create_database(path: Path, meta: Mapping[str, str]) -> sqlite3.Connection:
             connection.execute(f"PRAGMA user_version = {VERSION}")
             for statement in _SCHEMA:
                 connection.execute(statement)
-            connection.executemany("INSERT INTO meta VALUES (?, ?)", [("generation", "0"), *meta.items()])
+            connection.executemany("INSERT INTO meta VALUES (?, ?)", list(meta.items()))
         _use_log(connection)
         return connection
 
@@ -305,9 +297,6 @@ def _connect(path: Path) -> sqlite3.Connection:
         # As SQLite advises for files from elsewhere.
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA cell_size_check = ON")
-        connection.create_function(FOLDED, 1, folded_folder, deterministic=True)
-        connection.create_function(FOLDED_NAME, 1, folded_name, deterministic=True)
-        connection.create_function(NAMED_TIME, 1, time_in_name, deterministic=True)
         return connection
 
 

@@ -1,6 +1,8 @@
-"""The store of an index: photos, sentences and their half-precision vectors, in one SQLite file.
+"""The store of an index: photos, sentences and their half-precision vectors.
 
-`Index` contains no SQL: another store answers the same questions with the same types.
+An index keeps them in one SQLite file in its folder (`seesay.search.file_store`), or in a database of
+PostgreSQL (`seesay.search.postgresql`). Both have the same tables, and almost all SQL is understood by both:
+it is here.
 """
 
 from __future__ import annotations
@@ -8,44 +10,30 @@ from __future__ import annotations
 import json
 import os
 import re
-import sqlite3
-import threading
-import time
 import uuid
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError, naming_extras
-from seesay.seal import seal
 from seesay.search.filters import EVERYTHING, Filter
 from seesay.search.hits import Place
-from seesay.search.neighbours import Neighbours, Ranked
+from seesay.search.neighbours import Ranked
 from seesay.search.photo import FileState, Photo
 from seesay.search.roots import Root, is_possible
-from seesay.search.sqlite_file import (
-    Kind,
-    closed_on_error,
-    create_database,
-    database_exists,
-    file_errors,
-    in_time,
-    open_database,
-    transaction,
-)
-from seesay.search.writer import STORED_MARK, Writer
+from seesay.search.sqlite_file import Kind
+from seesay.search.thumbnails import Files
+from seesay.search.writer import Connection, Writer
 
-if TYPE_CHECKING:
-    from seesay.search.postgresql import PostgreSQL
-
-FILE = "index.sqlite"  # in an index's folder
 MOST_ROOTS = 1000  # folders of an index
 _HEX = re.compile("[0-9a-f]{32}")
 _LONGEST_PATH = 4096  # characters; work on a path grows with their square
@@ -74,120 +62,44 @@ class Changes:
     ids: NDArray[np.int64]
 
 
-def index_exists(folder: Path) -> bool:
-    """Return whether there is an index in a folder; a kill before the first transaction leaves none."""
-    return database_exists(folder / FILE)
+class Store(ABC):
+    """Items and vectors; readers always see complete transactions. Thread-safe, for any number of processes.
 
-
-class Store:
-    """Items and vectors; readers always see complete transactions.
-
-    Thread-safe; other processes may write to the same file.
+    Args:
+        place: the folder or address of the index.
+        meta: its metadata, by key.
 
     Attributes:
-        path: of the file.
-        meta: the metadata of the index when it was opened, by key.
+        place: see above.
+        meta: as it was when the index was opened.
         dim: the length of the vectors.
         rows_at_once: vectors in each of the `parts`.
     """
 
     rows_at_once = 65_536
+    _among_ids: str
+    """Compares a column with ids that are one parameter of a query, in JSON."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
-        self.path = path
-        self._connection = connection
-        self._lock, self._process = threading.RLock(), os.getpid()
+    def __init__(self, place: str, meta: Iterable[tuple[object, ...]]) -> None:
+        self.place, self._process = place, os.getpid()
         self._counts: dict[Kind, tuple[int, int]] = {}  # of items, with the generation
         self._known_roots: tuple[int, list[Root]] = -1, []
         self._in_folders = -1, Counter[str]()  # images by folder, with the generation
-        with file_errors(path):
-            rows = connection.execute("SELECT key, value FROM meta WHERE key != 'generation'").fetchall()
         try:
-            self.meta = dict[str, str](_typed(rows, str, str))
+            self.meta = dict[str, str](typed(meta, str, str))
         except TypeError as error:
             raise self._damaged(f"what it says of itself: {error}") from error
-        self.dim = self._checked_dim()
-        self._place = _place_of(path)
-        self._searched: dict[Kind, Neighbours | PostgreSQL] = {}
-
-    def _checked_dim(self) -> int:
-        """Check the metadata of the index, and return the length of its vectors.
-
-        Raises:
-            SeesayError: an entry is missing or impossible.
-        """
-        needed = {"embedder", "fingerprint", "dim", "identity"}
-        if "store" in self.meta:
-            needed.add("store_seal")
-        if missing := needed - self.meta.keys():
+        if missing := {"embedder", "fingerprint", "dim", "identity"} - self.meta.keys():
             raise self._damaged(f"no {min(missing)}")
         if not _HEX.fullmatch(self.meta["identity"]):
             raise self._damaged("its identity")
         if not re.fullmatch(r"[1-9][0-9]{0,5}", self.meta["dim"]):
             raise self._damaged("its dimension")
-        return int(self.meta["dim"])
+        self.dim = int(self.meta["dim"])
 
+    @abstractmethod
     def _damaged(self, what: str) -> SeesayError:
-        return SeesayError(f"{self.path}: damaged ({what}); index again into a new folder.")
-
-    @classmethod
-    def create(
-        cls,
-        path: Path,
-        embedder: str,
-        fingerprint: str,
-        dim: int,
-        vectors: str = "",
-    ) -> Store:
-        """Create an empty store.
-
-        Args:
-            path: of its file.
-            embedder: the name or folder of the run of the vectors.
-            fingerprint: of the run.
-            dim: of the vectors.
-            vectors: the address of the vector store, if not in this process.
-
-        Raises:
-            SeesayError: there is one already, or the file cannot be written.
-        """
-        meta = {"embedder": embedder, "fingerprint": fingerprint, "dim": str(dim)}
-        meta |= {"created": str(time.time()), "identity": uuid.uuid4().hex}
-        if vectors:
-            meta |= {"store": vectors, "store_seal": seal(meta["identity"], vectors)}
-        with closed_on_error(create_database(path, meta)) as connection:
-            return cls(connection, path)
-
-    @classmethod
-    def open(cls, path: Path) -> Store:
-        """Open a store.
-
-        Raises:
-            SeesayError: no such file, not an index, damaged, or made by another version of seesay.
-        """
-        with closed_on_error(open_database(path)) as connection:
-            return cls(connection, path)
-
-    def check_in_place(self) -> None:
-        """Check that the file is still in its place, before writing beside it.
-
-        Raises:
-            SeesayError: it was deleted or replaced, so writes would be lost.
-        """
-        if _place_of(self.path) != self._place:
-            raise SeesayError(
-                f"{self.path.parent}: was deleted or replaced while it was in use; open it again, or restart "
-                "`seesay serve`."
-            )
-
-    def close(self) -> None:
-        """Close file and connections after other threads have finished reading and writing."""
-        if self._process != os.getpid():
-            return  # they are those of the process that this one was forked from
-        with self._lock:
-            self._connection.close()
-            for searched in self._searched.values():
-                searched.close()
+        """Return the error of impossible contents."""
 
     def check_process(self) -> None:
         """Check that this process opened the store: locks and connections do not survive a fork.
@@ -197,50 +109,106 @@ class Store:
         """
         if self._process != os.getpid():
             raise SeesayError(
-                f"{self.path.parent}: was opened before this process was forked; open the index again here."
+                f"{self.place}: was opened before this process was forked; open the index again here."
             )
 
-    @contextmanager
-    def _exclusively(self) -> Iterator[sqlite3.Connection]:
-        self.check_process()
-        with self._lock, file_errors(self.path):
-            yield self._connection
+    @abstractmethod
+    def check_in_place(self) -> None:
+        """Check that the index is still in its place; raise a SeesayError if it was deleted or replaced."""
 
-    @contextmanager
-    def write(self) -> Iterator[Writer]:
+    @abstractmethod
+    def close(self) -> None:
+        """Close files and connections after other threads have finished reading and writing."""
+
+    @abstractmethod
+    def write(self) -> AbstractContextManager[Writer]:
         """Write in one transaction, which starts the next generation."""
-        with self._exclusively() as connection, transaction(connection):
-            yield Writer(connection, self._generation() + 1)
+
+    @abstractmethod
+    def sole_writer(self) -> AbstractContextManager[None]:
+        """Exclude other updates; raise a SeesayError while there is one."""
+
+    @abstractmethod
+    def changed(self) -> float:
+        """Return when the index was last written, by any process, in seconds since 1970."""
+
+    @abstractmethod
+    def size(self) -> int:
+        """Return the size of the index in bytes."""
+
+    @abstractmethod
+    def files(self) -> Files:
+        """Return where thumbnails are kept."""
+
+    @abstractmethod
+    def settle(self, kind: Kind, queries: Callable[[], NDArray[np.float32]]) -> None:
+        """Prepare later searches, at the end of an update.
+
+        Args:
+            kind: of the items that were written.
+            queries: returns vectors (q, dim) of queries such as an index is searched by.
+        """
+
+    @abstractmethod
+    def nearest(
+        self,
+        kind: Kind,
+        query: NDArray[np.float32],
+        k: int,
+        where: Filter = EVERYTHING,
+        after: Place | None = None,
+    ) -> Ranked:
+        """Return ids and scores of the `k` best items by inner product, or fewer, best first; ties by id.
+
+        Args:
+            kind: of the items.
+            query: a vector, (dim,).
+            k: number of items.
+            where: a filter that images must match.
+            after: the end of the previous page.
+        """
+
+    @abstractmethod
+    def _reading(self) -> AbstractContextManager[Connection]:
+        """Yield a connection that sees one consistent state."""
+
+    @abstractmethod
+    def _ids(self, connection: Connection, among: str, values: Sequence[object]) -> NDArray[np.int64]:
+        """Return the ids (n,) of items, in order; `among` is the end of a query."""
+
+    @abstractmethod
+    def _unpacked(self, data: Sequence[bytes]) -> NDArray[np.float16]:
+        """Return the vectors (n, dim) of what `vectors` keeps; raise a ValueError for another length."""
 
     @contextmanager
-    def _read(self) -> Iterator[sqlite3.Connection]:
+    def _read(self) -> Iterator[Connection]:
         """Read a consistent state; impossible values are reported as damage."""
-        with self._exclusively() as connection, in_time(connection):
-            connection.execute("BEGIN")
+        self.check_process()
+        with self._reading() as connection:
             try:
                 yield connection
             except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
                 raise self._damaged(f"{type(error).__name__}: {error}") from error
-            finally:
-                connection.execute("ROLLBACK")
 
-    def _generation(self) -> int:
-        row = self._connection.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()
+    def _generation(self, connection: Connection) -> int:
+        row = connection.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()
         if row is None or not re.fullmatch("[0-9]{1,18}", str(row[0])):
             raise self._damaged("its generation")
         return int(row[0])
 
     def generation(self) -> int:
         """Return the number of write transactions so far."""
-        with self._exclusively():
-            return self._generation()
+        with self._read() as connection:
+            return self._generation(connection)
 
     def roots(self) -> list[Root]:
         """Return the image folders; none before the first update."""
         with self._read() as connection:
-            if self._known_roots[0] != (generation := self._generation()):  # asked for with every hit
+            if self._known_roots[0] != (
+                generation := self._generation(connection)
+            ):  # asked for with every hit
                 query = "SELECT name, folder, seal FROM roots ORDER BY name LIMIT ?"
-                rows = _typed(connection.execute(query, (MOST_ROOTS + 1,)), str, str, str)
+                rows = typed(connection.execute(query, (MOST_ROOTS + 1,)), str, str, str)
                 if len(rows) > MOST_ROOTS:
                     raise self._damaged(f"more than {MOST_ROOTS} folders")
                 roots = [Root(name, Path(folder), seal) for name, folder, seal in rows]
@@ -253,7 +221,7 @@ class Store:
         """Return the number of skipped files of each kind in the last updates of the folders."""
         with self._read() as connection:
             counts = [json.loads(text) for (text,) in connection.execute("SELECT not_read FROM roots")]
-            each = _typed((pair for folder in counts for pair in dict(folder).items()), str, int)
+            each = typed((pair for folder in counts for pair in dict(folder).items()), str, int)
         total = Counter[str]()
         for kind, count in each:
             total[kind] += count
@@ -263,19 +231,11 @@ class Store:
         """Return the patterns of files and folders that updates leave out."""
         text = self._meta("exclude") or "[]"
         with self._read():
-            return [str(pattern) for (pattern,) in _typed(((each,) for each in list(json.loads(text))), str)]
+            return [str(pattern) for (pattern,) in typed(((each,) for each in list(json.loads(text))), str)]
 
     def background(self) -> str | None:
         """Return the gallery that was stored, see `seesay.search.judging`, or None."""
         return self._meta("background")
-
-    def marked(self, kind: Kind, mark: str) -> int | None:
-        """Return the generation of a mark of this index (`Writer.add_mark`), or None.
-
-        Diverged copies of an index can have different items with the same id and generation.
-        """
-        text = self._meta(f"marks-{kind}") or ""
-        return int(mark.partition("-")[0]) if mark in STORED_MARK.findall(text) else None
 
     def _meta(self, key: str) -> str | None:
         rows = self._rows("SELECT value FROM meta WHERE key = ?", (key,), str)
@@ -284,14 +244,14 @@ class Store:
     def _rows(self, query: str, values: Sequence[object], *types: type | UnionType) -> list[tuple[Any, ...]]:
         """Return the rows of a query, whose columns have these types."""
         with self._read() as connection:
-            return _typed(connection.execute(query, values), *types)
+            return typed(connection.execute(query, values), *types)
 
     def count(self, kind: Kind) -> int:
         """Count the items of a kind."""
         with self._read() as connection:
-            return self._counted(connection, kind, self._generation())
+            return self._counted(connection, kind, self._generation(connection))
 
-    def _counted(self, connection: sqlite3.Connection, kind: Kind, generation: int) -> int:
+    def _counted(self, connection: Connection, kind: Kind, generation: int) -> int:
         """Count the items of a kind, once per generation.
 
         With a condition SQLite looks at each item, so only sentences, which are few, are counted with one.
@@ -311,9 +271,9 @@ class Store:
             SeesayError: a photo is damaged.
         """
         if ids is None:
-            found = self._photos("1", ())
+            found = self._photos("TRUE", ())
         else:
-            found = self._photos("items.id IN (SELECT value FROM json_each(?))", (_as_json(ids),))
+            found = self._photos(f"items.id {self._among_ids}", (_as_json(ids),))
         return {photo.id: photo for photo in found}
 
     def _photos(self, which: str, values: Sequence[object]) -> list[Photo]:
@@ -330,17 +290,17 @@ class Store:
 
     def sentences(self, ids: Sequence[int]) -> dict[int, str]:
         """Return those sentences that still exist, by id."""
-        which = "kind = 'sentence' AND id IN (SELECT value FROM json_each(?))"
+        which = f"kind = 'sentence' AND id {self._among_ids}"
         return dict(self._rows(f"SELECT id, text FROM items WHERE {which}", (_as_json(ids),), int, str))
 
     def matching(self, where: Filter) -> NDArray[np.int64]:
         """Return the ids (n,) of the images that match a filter, in order."""
         with self._read() as connection:
-            return _ids(connection, _among(where), where.values)
+            return self._ids(connection, among(where), where.values)
 
     def has(self, where: Filter) -> bool:
         """Return whether an image matches a filter."""
-        return self._rows(f"SELECT EXISTS (SELECT 1 {_among(where)})", where.values, int) == [(1,)]
+        return self._rows(f"SELECT EXISTS (SELECT 1 {among(where)})", where.values, int) == [(1,)]
 
     def newest(
         self,
@@ -357,7 +317,7 @@ class Store:
             after: time and id of the last image of the previous page.
             offset: the number of images to skip.
         """
-        behind, place = "1", tuple[str | int, ...]()
+        behind, place = "TRUE", tuple[str | int, ...]()
         if after:
             behind, place = "(time, items.id) < (?, ?)", (after[0], min(max(after[1], _FIRST), _LAST))
         newest = f"({where.sql}) AND {behind} ORDER BY time DESC, items.id DESC LIMIT ? OFFSET ?"
@@ -365,21 +325,23 @@ class Store:
 
     def capture_seconds(self) -> dict[int, float]:
         """Return when images were taken, in seconds by the camera's clock, of those whose EXIF says so."""
-        seconds = "CAST(strftime('%s', taken) AS INTEGER)"
-        query = f"SELECT items.id, {seconds} {_IMAGES} AND {seconds} IS NOT NULL"
-        return {id_: float(found) for id_, found in self._rows(query, (), int, int)}
+        found = dict[int, float]()
+        for id_, taken in self._rows(f"SELECT items.id, taken {_IMAGES} AND taken != ''", (), int, str):
+            with suppress(ValueError):
+                found[id_] = datetime.fromisoformat(taken).replace(tzinfo=UTC).timestamp()
+        return found
 
     def months(self, where: Filter = EVERYTHING) -> dict[str, int]:
         """Return the number of images of each month, such as "2019-06", newest first."""
-        among = f"AND id IN (SELECT items.id {_among(where)})" if where.limits else ""
-        query = f"""SELECT substr(time, 1, 7) AS month, COUNT(*) FROM items WHERE kind = 'image' {among}
+        only = f"AND id IN (SELECT items.id {among(where)})" if where.limits else ""
+        query = f"""SELECT substr(time, 1, 7) AS month, COUNT(*) FROM items WHERE kind = 'image' {only}
             GROUP BY month ORDER BY month DESC"""
         return dict(self._rows(query, where.values, str, int))
 
     def folders(self, limit: int = 1000) -> dict[str, int]:
         """Return the number of images in each folder, with its subfolders, in order, for the largest ones."""
         with self._read() as connection:
-            if self._in_folders[0] != (generation := self._generation()):
+            if self._in_folders[0] != (generation := self._generation(connection)):
                 # In Python: SQLite has no function that finds the last slash in linear time.
                 paths = connection.execute("SELECT path FROM items WHERE kind = 'image'")
                 direct = Counter(str.rpartition(path, "/")[0] for (path,) in paths)
@@ -391,56 +353,13 @@ class Store:
                 self._in_folders = generation, counts
             return dict(sorted(self._in_folders[1].most_common(limit)))
 
-    def searched(self, kind: Kind) -> Neighbours | PostgreSQL:
-        """Return what compares the vectors of a kind: this process, or the database that the index names."""
-        with self._exclusively():
-            if kind not in self._searched:
-                if address := self.meta.get("store"):
-                    with naming_extras():
-                        from seesay.search.postgresql import PostgreSQL
-                    self._searched[kind] = PostgreSQL(address, self, kind)
-                else:
-                    file = self.path.with_name(f"vectors-{kind}.f16")
-                    self._searched[kind] = Neighbours(self, kind, file)
-            return self._searched[kind]
-
-    def settle(self, kind: Kind, queries: Callable[[], NDArray[np.float32]]) -> None:
-        """Prepare later searches, at the end of an update.
-
-        Args:
-            kind: of the items that were written.
-            queries: returns vectors (q, dim) of queries such as an index is searched by.
-        """
-        searched = self.searched(kind)
-        searched.save() if isinstance(searched, Neighbours) else searched.save(queries)
-
-    def nearest(
-        self,
-        kind: Kind,
-        query: NDArray[np.float32],
-        k: int,
-        where: Filter = EVERYTHING,
-        after: Place | None = None,
-    ) -> Ranked:
-        """Return ids and scores of the `k` best items by inner product, or fewer, best first; ties by id.
-
-        Args:
-            kind: of the items.
-            query: a vector, (dim,).
-            k: number of items.
-            where: a filter that images must match.
-            after: the end of the previous page.
-        """
-        among = self.matching(where) if where.conditions else None
-        return self.searched(kind).search(query, k, among, after)
-
     def vector(self, id_: int) -> NDArray[np.float32] | None:
         """Return the vector (dim,) of an image, or None if there is no image with that id.
 
         Raises:
             SeesayError: the vector is damaged.
         """
-        query = f"SELECT data {_IMAGES} AND items.id IN (SELECT value FROM json_each(?))"
+        query = f"SELECT data {_IMAGES} AND items.id {self._among_ids}"
         rows = self._rows(query, (_as_json([id_]),), bytes)
         return self._stacked([(id_, rows[0][0])])[1].astype(np.float32)[0] if rows else None
 
@@ -452,8 +371,8 @@ class Store:
         """
         with self._read() as connection:
             rows = connection.execute(
-                """SELECT items.id, data FROM items JOIN vectors ON vectors.id = items.vector
-                WHERE items.id IN (SELECT value FROM json_each(?)) ORDER BY items.id""",
+                f"""SELECT items.id, data FROM items JOIN vectors ON vectors.id = items.vector
+                WHERE items.id {self._among_ids} ORDER BY items.id""",
                 (_as_json(ids),),
             ).fetchall()
         return self._stacked(rows)
@@ -490,14 +409,14 @@ class Store:
             known: ids (n,) of that generation, ascending, which are read again only if some were deleted.
         """
         with self._read() as connection:
-            generation = self._generation()
+            generation = self._generation(connection)
             if generation == since and len(known):
                 return Changes(generation, known, _NONE)
-            ids = _ids(connection, "FROM items WHERE kind = ? AND generation > ?", (kind, since))
+            ids = self._ids(connection, "FROM items WHERE kind = ? AND generation > ?", (kind, since))
             new = ids[~np.isin(ids, known)]
             if len(known) + len(new) == self._counted(connection, kind, generation):
                 return Changes(generation, np.sort(np.concatenate([known, new])) if len(new) else known, ids)
-            return Changes(generation, _ids(connection, "FROM items WHERE kind = ?", (kind,)), ids)
+            return Changes(generation, self._ids(connection, "FROM items WHERE kind = ?", (kind,)), ids)
 
     def last_write(self, kind: Kind) -> int:
         """Return the generation that wrote the last items of a kind; 0 if there is none."""
@@ -507,16 +426,65 @@ class Store:
 
     def _stacked(self, rows: Sequence[tuple[int, bytes]]) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
         """Return the ids (n,) and vectors (n, dim) of rows; raise a SeesayError for damaged ones."""
-        if any(not isinstance(data, bytes) or len(data) != self.dim * 2 for _, data in rows):
-            raise self._damaged("vectors of a wrong length")
         ids = np.fromiter((id_ for id_, _ in rows), np.int64, len(rows))
-        vectors = np.frombuffer(b"".join(data for _, data in rows), np.float16).reshape(len(rows), self.dim)
+        try:
+            vectors = self._unpacked([data for _, data in rows])
+        except (ValueError, TypeError) as error:
+            raise self._damaged("vectors of a wrong length") from error
         if not np.isfinite(vectors).all():  # a search would find nothing, or anything
             raise self._damaged("vectors that are not finite")
         return ids, vectors
 
 
-def _among(where: Filter) -> str:
+def is_address(place: str | Path) -> bool:
+    """Return whether a place is that of a database, not a folder."""
+    return str(place).startswith(("postgresql:", "postgres:"))
+
+
+def store_exists(place: str | Path) -> bool:
+    """Return whether there is an index at a place; a kill before the first transaction leaves none."""
+    return bool(_kind_of(place).exists(place))
+
+
+def create_store(place: str | Path, embedder: str, fingerprint: str, dim: int) -> Store:
+    """Create an empty store.
+
+    Args:
+        place: a new or empty folder, or the address of a database with the name of the index in it.
+        embedder: the name or folder of the run of the vectors.
+        fingerprint: of the run.
+        dim: of the vectors.
+
+    Raises:
+        SeesayError: there is one already, or it cannot be written.
+    """
+    meta = {"embedder": embedder, "fingerprint": fingerprint, "dim": str(dim), "generation": "0"}
+    store: Store = _kind_of(place).create(place, meta | {"identity": uuid.uuid4().hex})
+    return store
+
+
+def open_store(place: str | Path) -> Store:
+    """Open a store.
+
+    Raises:
+        SeesayError: there is none, it is not an index, damaged, or made by another version of seesay.
+    """
+    store: Store = _kind_of(place).open(place)
+    return store
+
+
+def _kind_of(place: str | Path) -> Any:
+    if is_address(place):
+        with naming_extras():
+            from seesay.search.postgresql import DatabaseStore
+
+            return DatabaseStore
+    from seesay.search.file_store import FileStore
+
+    return FileStore
+
+
+def among(where: Filter) -> str:
     """Return the end of a query for the images that match a filter; only sizes need the table of vectors."""
     sizes = {"orientation", "width", "height"}
     images = (
@@ -525,16 +493,7 @@ def _among(where: Filter) -> str:
     return f"{images} AND ({where.sql})"
 
 
-def _place_of(path: Path) -> tuple[int, int] | None:
-    """The identity of the file at a path; None if there is none."""
-    try:
-        stat = path.stat()
-    except OSError:
-        return None
-    return stat.st_dev, stat.st_ino
-
-
-def _typed(rows: Iterable[tuple[Any, ...]], *types: type | UnionType) -> list[tuple[Any, ...]]:
+def typed(rows: Iterable[tuple[Any, ...]], *types: type | UnionType) -> list[tuple[Any, ...]]:
     """Check the types of the columns of rows, since SQLite columns may contain any type.
 
     Raises:
@@ -546,19 +505,6 @@ def _typed(rows: Iterable[tuple[Any, ...]], *types: type | UnionType) -> list[tu
             if not isinstance(value, type_):
                 raise TypeError(f"{type(value).__name__} in place of {getattr(type_, '__name__', type_)}")
     return found
-
-
-def _ids(connection: sqlite3.Connection, among: str, values: Sequence[object]) -> NDArray[np.int64]:
-    """The ids (n,) of items, of which there may be millions, in order; `among` is the end of a query.
-
-    As one text they are read three times as fast as in rows; without an order, from an index alone.
-    """
-    try:
-        ((text,),) = connection.execute(f"SELECT group_concat(items.id) {among}", values)
-    except sqlite3.DataError:  # the text of a hundred million ids is too long for SQLite
-        rows = connection.execute(f"SELECT items.id {among}", values)
-        return np.sort(np.fromiter((id_ for (id_,) in rows), np.int64))
-    return np.sort(np.fromstring(text or "", np.int64, sep=","))
 
 
 def _as_json(ids: Sequence[int]) -> str:

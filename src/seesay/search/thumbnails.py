@@ -6,6 +6,7 @@ import io
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 from PIL import Image
 
@@ -38,28 +39,78 @@ def make(photo: DecodedImage) -> bytes:
     return out.getvalue()
 
 
-class Thumbnails:
-    """A folder of thumbnails, named by the seal of the image's content key (see `seesay.seal`).
+class Files(Protocol):
+    """Where thumbnails are kept, by names of hexadecimal digits."""
 
-    Thumbnails in a copied index are therefore never found, and no key leads out of the folder.
+    def read(self, name: str) -> bytes | None:
+        """Return a thumbnail, or None without one."""
+        ...
+
+    def write(self, name: str, data: bytes) -> None:
+        """Keep a thumbnail if that is possible."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Delete a thumbnail, if there is one."""
+        ...
+
+
+class Folder:
+    """A folder of thumbnails.
 
     Args:
         folder: of the thumbnails, created on demand.
-        identity: of the index.
         check_in_place: raises a `SeesayError` if the index is no longer in its folder.
     """
 
-    def __init__(
-        self, folder: Path, identity: str, check_in_place: Callable[[], None] = lambda: None
-    ) -> None:
-        self._folder = folder.parent.resolve() / folder.name
-        self._identity, self._check_in_place = identity, check_in_place
+    def __init__(self, folder: Path, check_in_place: Callable[[], None] = lambda: None) -> None:
+        self._folder, self._check_in_place = folder.parent.resolve() / folder.name, check_in_place
 
-    def _file(self, key: str) -> Path | None:
-        """The thumbnail's file; None if it cannot be stored, or a link leads elsewhere."""
-        name = seal(self._identity, f"thumbnail {key}")
+    def _file(self, name: str) -> Path | None:
+        """The file of a name; None if a link leads elsewhere."""
         file = self._folder / name[:2] / f"{name}.jpg"
-        return file if name and file.resolve() == file else None
+        return file if file.resolve() == file else None
+
+    def read(self, name: str) -> bytes | None:
+        """See `Files`."""
+        if (file := self._file(name)) is not None:
+            with suppress(OSError), open_file(file, self._folder.parent) as kept:
+                return kept.readall()
+        return None
+
+    def write(self, name: str, data: bytes) -> None:
+        """See `Files`; on a full or read-only disk a thumbnail is made each time."""
+        if (file := self._file(name)) is not None:
+            with suppress(OSError, SeesayError):
+                self._check_in_place()
+                for folder in (self._folder, file.parent):  # but not that of an index deleted meanwhile
+                    folder.mkdir(exist_ok=True)
+                with replacing(file) as beside:
+                    beside.write_bytes(data)
+
+    def delete(self, name: str) -> None:
+        """See `Files`."""
+        if (file := self._file(name)) is not None:
+            with suppress(OSError):
+                file.unlink(missing_ok=True)
+
+
+class Thumbnails:
+    """The thumbnails of an index, named by the seal of the image's content key (see `seesay.seal`).
+
+    Thumbnails in a copied index are therefore never found, and no key leads elsewhere.
+
+    Args:
+        files: where they are kept.
+        identity: of the index.
+    """
+
+    def __init__(self, files: Files, identity: str) -> None:
+        self._files, self._identity = files, identity
+
+    def _name(self, key: str) -> str:
+        """The name of a thumbnail; empty if this user's key cannot be read."""
+        return seal(self._identity, f"thumbnail {key}")
 
     def get(self, key: str, read: Callable[[], bytes]) -> bytes:
         """Return the thumbnail of a content, created from the encoded image that `read` returns if missing.
@@ -68,9 +119,9 @@ class Thumbnails:
             ImageError: the image cannot be decoded.
             OSError: `read` raised it.
         """
-        if (file := self._file(key)) is not None:
-            with suppress(OSError), open_file(file, self._folder.parent) as kept:
-                return kept.readall()
+        name = self._name(key)
+        if name and (kept := self._files.read(name)) is not None:
+            return kept
         photo = read_apart(read(), "the image", SIDE)
         made = make(photo)
         if photo.key == key:  # otherwise the file has changed since it was indexed
@@ -78,18 +129,11 @@ class Thumbnails:
         return made
 
     def keep(self, key: str, made: bytes) -> None:
-        """Store the thumbnail of a content in the index, if possible."""
-        if (file := self._file(key)) is not None:
-            with suppress(OSError, SeesayError):  # on a full or read-only disk it is only slower
-                self._check_in_place()
-                for folder in (self._folder, file.parent):  # but not that of an index deleted meanwhile
-                    folder.mkdir(exist_ok=True)
-                with replacing(file) as beside:
-                    beside.write_bytes(made)
+        """Keep the thumbnail of a content."""
+        if name := self._name(key):
+            self._files.write(name, made)
 
     def drop(self, keys: Iterable[str]) -> None:
         """Delete the thumbnails of removed contents."""
-        for key in keys:
-            if (file := self._file(key)) is not None:
-                with suppress(OSError):
-                    file.unlink(missing_ok=True)
+        for name in filter(None, map(self._name, keys)):
+            self._files.delete(name)

@@ -3,29 +3,44 @@
 from __future__ import annotations
 
 import json
-import re
-import sqlite3
 import time
-import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from seesay.arrays import Vector
+from seesay.search.dates import time_in_name
+from seesay.search.filters import folded_folder, folded_name
 from seesay.search.roots import Root
-from seesay.search.sqlite_file import FOLDED, FOLDED_NAME, NAMED_TIME, Kind
+from seesay.search.sqlite_file import Kind
 
-STORED_MARK = re.compile(r'"([0-9]{1,18}-[0-9a-f]{32})"')  # a generation and hexadecimal digits
-_MARKS = 1000  # that are kept, so that an older state of a database is recognised
+
+class Connection(Protocol):
+    """What a store executes SQL with, which SQLite and PostgreSQL understand; parameters are `?`."""
+
+    def execute(self, query: str, values: Sequence[object] = ..., /) -> Any:
+        """Execute one statement, and return its cursor."""
+        ...
+
+    def executemany(self, query: str, values: Iterable[Sequence[object]], /) -> Any:
+        """Execute a statement with the values of each row."""
+        ...
 
 
 class Writer:
-    """Writes within the transaction of `Store.write`."""
+    """Writes within the transaction of `Store.write`.
 
-    def __init__(self, connection: sqlite3.Connection, generation: int) -> None:
+    Args:
+        connection: in the transaction.
+        generation: of the transaction.
+        packed: converts a vector (dim,) to what the store keeps.
+    """
+
+    def __init__(self, connection: Connection, generation: int, packed: Callable[[Vector], object]) -> None:
         self._connection = connection
         self._generation = generation
-        connection.execute("UPDATE meta SET value = ? WHERE key = 'generation'", (str(generation),))
+        self._packed = packed
+        self.set_meta(generation=str(generation))
 
     def put_root(self, root: Root) -> None:
         """Add a folder, or set the new location of the folder with that name."""
@@ -40,10 +55,13 @@ class Writer:
         self._connection.execute("UPDATE roots SET name = ? WHERE name = ''", (name,))
         # In two steps: a new path may be the former one of another image, and no path begins with a slash.
         for table in ("items", "skipped"):
-            new = f"UPDATE {table} SET path = '/' || ? || '/' || path WHERE path IS NOT NULL"
-            self._connection.execute(new, (name,))
+            self._connection.execute(
+                f"UPDATE {table} SET path = '/' || ? || '/' || path WHERE path IS NOT NULL", (name,)
+            )
             self._connection.execute(f"UPDATE {table} SET path = substr(path, 2) WHERE path IS NOT NULL")
-        self._connection.execute(f"UPDATE items SET folded = {FOLDED}(path) WHERE path IS NOT NULL")
+        paths = self._connection.execute("SELECT path, id FROM items WHERE path IS NOT NULL").fetchall()
+        folders = ((folded_folder(path), id_) for path, id_ in paths)
+        self._connection.executemany("UPDATE items SET folded = ? WHERE id = ?", folders)
 
     def delete_root(self, root: Root) -> int:
         """Delete a folder with all its items, and return their number."""
@@ -52,36 +70,28 @@ class Writer:
             rows = f"DELETE FROM {table} WHERE substr(path, 1, ?) = ?"
             deleted = self._connection.execute(rows, (len(prefix), prefix)).rowcount
         self._connection.execute("DELETE FROM roots WHERE name = ?", (root.name,))
-        return deleted
+        return int(deleted)
 
     def set_meta(self, **values: str) -> None:
         """Store metadata of the index.
 
         Args:
             **values: by key: "embedder", the name or folder of the run; "exclude", patterns of what to leave
-                out; "background", the gallery, see `seesay.search.judging`; "marks-KIND", see `add_mark`.
+                out; "background", the gallery, see `seesay.search.judging`.
         """
-        self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
+        put = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+        self._connection.executemany(put, values.items())
 
     def set_not_read(self, root: Root, counts: Mapping[str, int]) -> None:
         """Set the numbers of unsupported files in a folder, by kind."""
         row = (json.dumps(counts), root.name)
         self._connection.execute("UPDATE roots SET not_read = ? WHERE name = ?", row)
 
-    def add_mark(self, kind: Kind) -> str:
-        """Return a new mark of this generation for the vectors of a kind in a database."""
-        key, mark = f"marks-{kind}", f"{self._generation}-{uuid.uuid4().hex}"
-        row = self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        known = STORED_MARK.findall(str(row[0])) if row else []
-        marks = [*known, mark][-_MARKS:]
-        self.set_meta(**{key: json.dumps(marks)})
-        return mark
-
     def put_vector(
         self,
         kind: Kind,
         key: str,
-        vector: NDArray[np.float32],
+        vector: Vector,
         size: tuple[int, int] | None = None,
         taken: str = "",
     ) -> None:
@@ -96,58 +106,53 @@ class Writer:
         """
         width, height = size or (None, None)
         self._connection.execute(
-            "INSERT OR IGNORE INTO vectors (kind, key, width, height, taken, data) VALUES (?, ?, ?, ?, ?, ?)",
-            (kind, key, width, height, taken, vector.astype(np.float16).tobytes()),
+            """INSERT INTO vectors (kind, key, width, height, taken, data) VALUES (?, ?, ?, ?, ?, ?)
+            ON CONFLICT DO NOTHING""",
+            (kind, key, width, height, taken, self._packed(vector)),
         )
 
     def put_image(self, path: str, key: str, mtime_ns: int, size: int, ctime_ns: int = 0) -> None:
         """Add or change the image at a path, which keeps its id; the vector of its content must exist."""
-        self._connection.execute(
-            """INSERT INTO items (kind, vector, path, mtime_ns, size, ctime_ns, added, generation)
-            VALUES ('image', (SELECT id FROM vectors WHERE kind = 'image' AND key = ?), ?, ?, ?, ?, ?, ?)
-            ON CONFLICT (path) DO UPDATE SET vector = excluded.vector, mtime_ns = excluded.mtime_ns,
-                size = excluded.size, ctime_ns = excluded.ctime_ns, generation = excluded.generation""",
-            (key, path, mtime_ns, size, ctime_ns, time.time(), self._generation),
-        )
-        self._derive("path = ?", path)
+        content = "SELECT id, taken FROM vectors WHERE kind = 'image' AND key = ?"
+        vector, taken = self._connection.execute(content, (key,)).fetchone()
+        derived = *_derived(path, mtime_ns, taken), self._generation
+        change = """UPDATE items SET vector = ?, mtime_ns = ?, size = ?, ctime_ns = ?, folded = ?, name = ?,
+            time = ?, dated_by = ?, generation = ? WHERE path = ?"""
+        values = vector, mtime_ns, size, ctime_ns, *derived
+        if not self._connection.execute(change, (*values, path)).rowcount:
+            self._connection.execute(
+                """INSERT INTO items (kind, vector, mtime_ns, size, ctime_ns, folded, name, time, dated_by,
+                    generation, path, added) VALUES ('image', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+                (*values, path, time.time()),
+            )
         self.forget_skipped([path])
-
-    def _derive(self, which: str, value: str | int) -> None:
-        """Set time, folder and name of images whose path, file or photo has changed."""
-        self._connection.execute(
-            f"""UPDATE items SET folded = {FOLDED}(path), name = {FOLDED_NAME}(path), (time, dated_by) = (
-                SELECT CASE WHEN taken != '' THEN taken WHEN named != '' THEN named ELSE
-                    strftime('%Y-%m-%dT%H:%M:%S', mtime_ns / 1000000000, 'unixepoch') END,
-                CASE WHEN taken != '' THEN 'camera' WHEN named != '' THEN 'name' ELSE 'file' END
-                FROM (SELECT taken, {NAMED_TIME}(items.path) AS named FROM vectors
-                    WHERE vectors.id = items.vector)
-            ) WHERE {which}""",
-            (value,),
-        )
 
     def put_sentence(self, text: str, key: str) -> None:
         """Add a sentence, whose vector must exist."""
         self._connection.execute(
-            """INSERT OR IGNORE INTO items (kind, vector, text, added, generation)
-            VALUES ('sentence', (SELECT id FROM vectors WHERE kind = 'sentence' AND key = ?), ?, ?, ?)""",
+            """INSERT INTO items (kind, vector, text, added, generation)
+            VALUES ('sentence', (SELECT id FROM vectors WHERE kind = 'sentence' AND key = ?), ?, ?, ?)
+            ON CONFLICT DO NOTHING""",
             (key, text, time.time(), self._generation),
         )
 
     def place(self, id_: int, path: str, mtime_ns: int, size: int, ctime_ns: int = 0) -> None:
         """Set the path and file state of an item; its vector and id are kept."""
+        content = "SELECT taken FROM vectors WHERE id = (SELECT vector FROM items WHERE id = ?)"
+        (taken,) = self._connection.execute(content, (id_,)).fetchone()
         self._connection.execute(
-            "UPDATE items SET path = ?, mtime_ns = ?, size = ?, ctime_ns = ? WHERE id = ?",
-            (path, mtime_ns, size, ctime_ns, id_),
+            """UPDATE items SET path = ?, mtime_ns = ?, size = ?, ctime_ns = ?, folded = ?, name = ?,
+                time = ?, dated_by = ? WHERE id = ?""",
+            (path, mtime_ns, size, ctime_ns, *_derived(path, mtime_ns, taken), id_),
         )
-        self._derive("id = ?", id_)
         self.forget_skipped([path])
 
     def put_skipped(self, path: str, mtime_ns: int, size: int, ctime_ns: int, reason: str) -> None:
         """Record an unusable file, and delete its former item."""
-        self._connection.execute("DELETE FROM items WHERE path = ?", (path,))
-        self._connection.execute(
-            "INSERT OR REPLACE INTO skipped VALUES (?, ?, ?, ?, ?)", (path, mtime_ns, size, ctime_ns, reason)
-        )
+        for table in ("items", "skipped"):
+            self._connection.execute(f"DELETE FROM {table} WHERE path = ?", (path,))
+        row = path, mtime_ns, size, ctime_ns, reason
+        self._connection.execute("INSERT INTO skipped VALUES (?, ?, ?, ?, ?)", row)
 
     def forget_skipped(self, paths: Iterable[str]) -> None:
         """Delete the records of unusable files that are gone or usable again."""
@@ -159,8 +164,21 @@ class Writer:
 
     def drop_orphans(self) -> list[str]:
         """Delete vectors that no item uses, and return the content keys of the images among them."""
-        orphans = self._connection.execute(
-            "SELECT id, kind, key FROM vectors WHERE id NOT IN (SELECT vector FROM items)"
-        ).fetchall()
+        unused = "NOT EXISTS (SELECT 1 FROM items WHERE items.vector = vectors.id)"
+        orphans = self._connection.execute(f"SELECT id, kind, key FROM vectors WHERE {unused}").fetchall()
         self._connection.executemany("DELETE FROM vectors WHERE id = ?", [(row[0],) for row in orphans])
         return [key for _, kind, key in orphans if kind == "image"]
+
+
+def _derived(path: str, mtime_ns: int, taken: str) -> tuple[str, str, str, str]:
+    """Return folder and name of an image as filters compare them, its time, and what the time is of."""
+    names = folded_folder(path), folded_name(path)
+    if taken:
+        return *names, taken, "camera"
+    if named := time_in_name(path):
+        return *names, named, "name"
+    try:
+        changed = datetime.fromtimestamp(mtime_ns // 10**9, UTC)
+    except (ValueError, OverflowError, OSError):  # a date that the system's clock does not represent
+        changed = datetime.fromtimestamp(0, UTC)
+    return *names, changed.strftime("%Y-%m-%dT%H:%M:%S"), "file"

@@ -26,6 +26,7 @@ from seesay.errors import ImageError, QueryError, SeesayError
 from seesay.grounding import GROUND_RUN, can_ground
 from seesay.paths import failure_of_disk
 from seesay.search.index import Index
+from seesay.search.store import is_address
 from seesay.web import log_line
 from seesay.web.answers import Problem, ProblemResponse, failures, problem
 from seesay.web.observe import IndexMetrics, Metrics, Observed, probe_routes
@@ -64,7 +65,7 @@ def create_app(served: Index | Mapping[str, Index], options: ServerOptions | Non
     """
     options = options or ServerOptions()
     prefix = _checked_prefix(options.prefix)
-    by_name = {name_of(served.folder): served} if isinstance(served, Index) else dict(served)
+    by_name = {name_of(served.place): served} if isinstance(served, Index) else dict(served)
     for index in by_name.values():
         index.check_roots()
     service = Service(by_name, options)
@@ -127,9 +128,9 @@ class _Application(FastAPI):
         return super().openapi()
 
 
-def name_of(folder: Path) -> str:
-    """Return the name of an index for clients: the folder's name without its suffix."""
-    return folder.resolve().stem
+def name_of(place: str | Path) -> str:
+    """Return the name of an index for clients: the folder's without its suffix, or that in a database."""
+    return str(place).rpartition("#")[2] if is_address(place) else Path(place).resolve().stem
 
 
 def _checked_prefix(prefix: str) -> str:

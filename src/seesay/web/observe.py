@@ -206,6 +206,6 @@ def _counts(served: Served) -> dict[str, float]:
     try:
         index.check_readable()
         counts = {"images": index.count("image"), "faults": len(served.updates.faults())}
-        return {"readable": 1.0, "changed_timestamp_seconds": index.changed(), **counts}
+        return {"readable": 1.0, "changed_timestamp_seconds": index.store.changed(), **counts}
     except SeesayError:
         return {}

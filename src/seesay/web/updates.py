@@ -76,7 +76,7 @@ class Updates:
             raise SeesayError(NO_FOLDER)
 
         def told(error: object) -> None:
-            log_line(f"{self._index.folder}: {error}")
+            log_line(f"{self._index.place}: {error}")
 
         update = self._update_after_others
         for _ in keep_updated(update, folders, self._index.folders_below, told, self._stopped):
@@ -147,7 +147,7 @@ class Updates:
             ended["seconds"] = report.seconds
             if report.added or report.changed or report.deleted:
                 log_line(
-                    f"{self._index.folder}: {report.added} added, {report.changed} changed, "
+                    f"{self._index.place}: {report.added} added, {report.changed} changed, "
                     f"{report.deleted} deleted in {report.seconds:.0f} s"
                 )
         except _StoppedError:
@@ -156,7 +156,7 @@ class Updates:
         except Exception as error:
             known = isinstance(error, SeesayError)
             for line in [str(error)] if known else traceback.format_exc().splitlines():
-                log_line(f"{self._index.folder}: {line}")
+                log_line(f"{self._index.place}: {line}")
             outcome = "failed"
             ended["error"] = "The update failed; see the log of the server."  # which may name paths
         if outcome:
