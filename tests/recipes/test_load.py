@@ -433,7 +433,12 @@ def test_a_shipped_row_without_its_teacher_names_none() -> None:
         ("concepts", "word_dropout=0.1", "key 'word_dropout': no words"),
         ("ground-full", "word_dropout=0.1", "key 'word_dropout': .* phrases are learned"),
         ("sco-cnp-ctx", "encoders=[precomputed, precomputed]", "an encoder is named twice"),
-        ("gvse-sum-minilm", "encoders=[precomputed]", "read precomputed features in two ways"),
+        ("gvse-sum-minilm", "encoders=[precomputed]", "reads instances, but .* the role instances"),
+        (
+            "gvse-sum-minilm",
+            "encoders=[{kind: precomputed, role: instances}, efficientnet-lite0]",
+            "read precomputed features in two ways",
+        ),
         ("cca-mean", "schedule.average=0.9", "key 'schedule.average': .* is solved, not trained"),
     ],
 )

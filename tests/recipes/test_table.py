@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from seesay.errors import SeesayError
 from seesay.protocols.base import PROTOCOLS
 from seesay.recipes.files import included_recipes
-from seesay.recipes.load import load_recipe, settings_line
+from seesay.recipes.load import load_recipe, member_recipes, settings_line
 from seesay.recipes.table import (
     TableDefinition,
     TableRow,
@@ -228,8 +228,8 @@ def test_a_table_can_have_the_settings_for_another_corpus() -> None:
 @pytest.mark.parametrize(
     ("name", "rows", "changes", "said"),
     [
-        ("sco-2", (), ["encoders=[precomputed]"], "sco-ctx-1crop reads context, sco-cnp reads concepts"),
-        ("gvse-1", (), ["encoders=[precomputed]"], "gvse-uncommon reads instances"),
+        ("sco-2", (), ["encoders=[precomputed]"], "'sco-cnp' reads concepts, but .* the role concepts"),
+        ("gvse-1", (), ["encoders=[precomputed]"], "reads instances, but .* the role instances"),
         (
             "sco-2",
             ("sco-ctx", "sco-ctx-1crop"),
@@ -246,11 +246,27 @@ def test_a_change_that_removes_what_rows_compare_is_refused(
         load_table(name).only(rows).check_changes("flickr30k", changes)
 
 
+def test_other_encoders_replace_those_of_their_role_in_each_row() -> None:
+    table = load_table("sco-2")
+    changes = ["encoders=[efficientnet-lite1, {kind: precomputed, role: concepts}]"]
+    read = {
+        name: [encoder.kind for encoder in table.recipe(name, "flickr30k", (), 1, changes).encoders]
+        for name in ("sco-ctx", "sco-cnp", "sco-cnp-ctx", "sco-full")
+    }
+    both = ["efficientnet-lite1", "precomputed"]
+    assert list(read.values()) == [both[:1], both[1:], both, both]
+    changes = ["encoders=[{kind: instances, boxes: grid}, efficientnet-lite1]"]
+    fused = load_table("gvse-1").recipe("gvse-sum", "flickr30k", (), 1, changes)
+    members = [[encoder.role for encoder in member.encoders] for member in member_recipes(fused)]
+    assert sorted(members) == [["context"], ["instances"]]
+
+
 @pytest.mark.parametrize(
     ("name", "rows", "changes"),
     [
         ("sco-2", ("sco-ctx", "sco-ctx-gen"), ["encoders=[precomputed]"]),
         ("sco-3", (), ["encoders=[precomputed, concepts]"]),
+        ("gvse-1", (), ["encoders=[{kind: instances, boxes: grid}, efficientnet-lite1]"]),
         ("gvse-2", (), ["schedule.epochs=1"]),  # a model stands in several rows, by protocol
         ("irmatch-3", (), ["encoders=[precomputed]", "schedule.epochs=1"]),
         ("two-branch-5", (), ["schedule.epochs=1"]),

@@ -11,7 +11,7 @@ from typing import TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from seesay.encoders.settings import PRECOMPUTED, EncoderSettings
+from seesay.encoders.settings import PRECOMPUTED, EncoderSettings, checked_encoder
 from seesay.errors import SeesayError
 from seesay.paths import is_file_name
 from seesay.recipes.changes import (
@@ -78,7 +78,11 @@ def member_recipes(composed: Recipe) -> list[Recipe]:
 def _members(composed: Recipe, changes: Sequence[Change]) -> list[Recipe]:
     names, settings_of = composed.composition.members, composed.settings_of
     passed = [each for each in changes if reaches_members(each.key, type(composed.composition))]
-    members = [_load(name, composed.corpus, passed, settings_of, composed.seed) for name in names]
+    members = []
+    for name in names:
+        own = find_recipe(name, composed.corpus, settings_of)["encoders"]
+        replaced = changes_by_role(passed, name, list(map(checked_encoder, own)))
+        members.append(_load(name, composed.corpus, replaced, settings_of, composed.seed))
     if len({member.name for member in members}) < len(members):
         raise SeesayError(f"Recipe '{composed.name}': a member is named twice; name each once.")
     for member in members:
@@ -93,6 +97,34 @@ def _members(composed: Recipe, changes: Sequence[Change]) -> list[Recipe]:
             "--combine."
         )
     return members
+
+
+def changes_by_role(
+    changes: Sequence[Change], name: str, encoders: Sequence[EncoderSettings]
+) -> list[Change]:
+    """Return changes in which other encoders replace only those of the same role.
+
+    Args:
+        changes: to a recipe.
+        name: of the recipe.
+        encoders: those of the recipe before the changes.
+
+    Raises:
+        SeesayError: the other encoders lack one of the roles, or one of them does not exist.
+    """
+    found, roles = [], {encoder.role for encoder in encoders}
+    for change in changes:
+        if change.key == "encoders" and isinstance(change.value, list):
+            given = list(map(checked_encoder, change.value))
+            if missing := roles - {encoder.role for encoder in given}:
+                role = min(missing)
+                raise SeesayError(
+                    f"Recipe '{name}' reads {' and '.join(sorted(roles))}, but {change} has nothing of the "
+                    f"role {role}; name an encoder for it, too."
+                )
+            change = Change("encoders", [each.dump() for each in given if each.role in roles])
+        found.append(change)
+    return found
 
 
 def check_member(composed: Recipe, member: Recipe) -> None:

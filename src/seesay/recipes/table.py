@@ -16,9 +16,9 @@ from pydantic import Field, field_validator, model_validator
 
 from seesay.errors import SeesayError, did_you_mean
 from seesay.paths import is_file_name
-from seesay.recipes.changes import as_recorded
+from seesay.recipes.changes import as_recorded, changes_of
 from seesay.recipes.files import SUFFIXES, Values, included_recipes, read_yaml
-from seesay.recipes.load import corpora_of, load_recipe, settings_digest, validated
+from seesay.recipes.load import changes_by_role, corpora_of, load_recipe, settings_digest, validated
 from seesay.recipes.schema import Recipe
 from seesay.settings import Settings
 
@@ -151,25 +151,17 @@ class TableDefinition(Settings):
         """Check changes for all rows: they must not remove what the rows compare.
 
         Raises:
-            SeesayError: the same encoders would replace different kinds, or two rows become one model.
+            SeesayError: other encoders lack a role that a row reads, or two rows become one model.
         """
         before = {
             row.name: self.recipe(row.recipes[0], corpus, row.changes, 1) for row in self.rows if row.recipes
         }
-        if any(change.partition("=")[0] == "encoders" for change in changes):
-            roles: dict[tuple[str, ...], str] = {}
-            for name, recipe in before.items():
-                roles.setdefault(tuple(sorted({encoder.role for encoder in recipe.encoders})), name)
-            if len(roles) > 1:
-                read = ", ".join(f"{name} reads {' and '.join(each)}" for each, name in roles.items())
-                raise SeesayError(
-                    f"Table {self.name}: --set encoders gives all rows the same, but {read}; choose rows "
-                    "that read alike by --rows."
-                )
+        for recipe in before.values():
+            changes_by_role(changes_of(changes), recipe.name, recipe.encoders)
         models: dict[tuple[object, ...], str] = {}
         for row in self.rows:
             try:
-                after = _model_of(self.recipe(row.recipes[0], corpus, (*row.changes, *changes), 1))
+                after = _model_of(self.recipe(row.recipes[0], corpus, row.changes, 1, changes))
             except (SeesayError, IndexError):  # the row fails alone; a row without a recipe
                 continue
             other = models.setdefault(after, row.name)
@@ -179,14 +171,21 @@ class TableDefinition(Settings):
                     "leave one of them out by --rows."
                 )
 
-    def recipe(self, name: str, corpus: str, changes: Sequence[str], seed: int) -> Recipe:
-        """Load a row's recipe for a corpus, with changes and a seed; see `load_recipe`.
+    def recipe(
+        self, name: str, corpus: str, changes: Sequence[str], seed: int, of_all: Sequence[str] = ()
+    ) -> Recipe:
+        """Load a row's recipe for a corpus, with its changes, those of all rows, and a seed.
+
+        Encoders that are named for all rows replace those of the same role in each; see `changes_by_role`.
 
         Raises:
             SeesayError: the recipe is invalid; the message names the table.
         """
         try:
             loaded = load_recipe(name, corpus, changes, self.settings_of)
+            if of_all:
+                own = changes_by_role(changes_of(of_all), name, loaded.encoders)
+                loaded = load_recipe(name, corpus, (*changes, *map(str, own)), self.settings_of)
             return loaded.model_copy(update={"seed": seed})
         except SeesayError as error:
             raise SeesayError(f"Table {self.name}: {error}") from error

@@ -82,7 +82,7 @@ class TableRuns:
         Raises:
             SeesayError: it cannot be trained, or the folder has a run of another recipe or other sentences.
         """
-        recipe = self.definition.recipe(name, self.corpus.name, (*changes, *self.changes), seed)
+        recipe = self.definition.recipe(name, self.corpus.name, changes, seed, self.changes)
         if not recipe.matcher.predicts_concepts:  # a concept recipe reads no concepts
             recipe = with_concept_runs(recipe, lambda concepts: self.run(concepts, seed))
         folder = self.folder / self.corpus.name / f"{called or recipe.name}-seed{seed}"
@@ -146,7 +146,6 @@ class TableRuns:
         protocols = [PROTOCOLS[self.definition.protocol_of(row)] for row in self.definition.rows]
         if any(Change.parse(text).key == "seed" for text in self.changes):
             raise SeesayError("changes: seed is not one of them; a table is given its seeds by themselves.")
-        self.definition.check_changes(corpus.name, self.changes)
         images = len(corpus.split(self.split).images)
         for protocol in protocols:
             if corpus.has_boxes != (protocol.needs == "phrases"):
@@ -157,6 +156,7 @@ class TableRuns:
                     f"Table {name}: protocol '{protocol.name}' is for {protocol.images} images; "
                     f"split '{self.split}' of {corpus.root} has {images}."
                 )
+        self.definition.check_changes(corpus.name, self.changes)
 
 
 def measure_table(
