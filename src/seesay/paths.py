@@ -145,6 +145,11 @@ def home_expanded(path: str | os.PathLike[str]) -> Path:
     return Path(os.path.expanduser(path))  # noqa: PTH111 — that of Path raises an error
 
 
+def file_beside(corpus: Path, file: str) -> Path:
+    """Return the path of a file that is named relative to the folder of a corpus."""
+    return (corpus if corpus.is_dir() else corpus.parent) / home_expanded(file)
+
+
 def lock_of(path: Path) -> Path:
     """Return the lock file of a file or folder, in the cache.
 

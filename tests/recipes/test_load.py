@@ -435,9 +435,9 @@ def test_a_shipped_row_without_its_teacher_names_none() -> None:
         ("sco-cnp-ctx", "encoders=[precomputed, precomputed]", "an encoder is named twice"),
         ("gvse-sum-minilm", "encoders=[precomputed]", "reads instances, but .* the role instances"),
         (
-            "gvse-sum-minilm",
-            "encoders=[{kind: precomputed, role: instances}, efficientnet-lite0]",
-            "read precomputed features in two ways",
+            "sco-cnp-ctx",
+            "encoders=[{kind: precomputed, is: vgg19}, {kind: precomputed, is: resnet152}]",
+            "an encoder is named twice",
         ),
         ("cca-mean", "schedule.average=0.9", "key 'schedule.average': .* is solved, not trained"),
     ],
@@ -573,6 +573,8 @@ def test_a_fusion_that_lacks_its_role_or_has_too_much_is_refused(name: str, enco
     ("name", "encoders"),
     [
         ("sco-cnp", "[{kind: precomputed, role: concepts}]"),
+        ("gvse-sum-minilm", "[{kind: precomputed, role: instances}, efficientnet-lite0]"),
+        ("gvse-gated", "[{kind: precomputed, file: frcnn.npy, role: instances}, precomputed]"),
         ("sco-ctx", "[precomputed]"),
         ("sco-ctx", "[efficientnet-lite0, efficientnet-lite1]"),
         ("sco-full", "[precomputed, concepts]"),

@@ -10,7 +10,7 @@ import re
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence, Set, Sized
 from pathlib import Path
 from typing import Any
 
@@ -102,13 +102,34 @@ class RegionFiles:
                     raise SeesayError(f"{path}: image {each} occurs twice; keep one of its rows.")
                 self._rows[each] = len(self._rows)
 
+    @property
+    def ids(self) -> Set[str]:
+        """The ids of all images."""
+        return self._rows.keys()
+
     def row(self, filename: str, number: object = None) -> int | None:
-        """Look up the row of an image, by file name or number (COCO's `cocoid`); None if there is none."""
-        stem = Path(filename).stem
+        """Look up the row of an image, by file name or number (COCO's `cocoid`); None if there is none.
+
+        Names without a suffix, such as train/0, are looked up as they are: 0 would be dev/0, too.
+        """
+        stem = Path(filename).stem if Path(filename).suffix else filename
         names = [filename, stem, stem if number is None else id_text(number)]
         if number_in_name := _COCO_NAME.fullmatch(stem):
             names.append(number_in_name[1])
         return next((self._rows[name] for name in names if name in self._rows), None)
+
+
+def open_region_files(paths: Sequence[Path]) -> list[RegionFiles]:
+    """Open files of features: as one array if they are its parts, and else each by itself.
+
+    Parts have features of one shape, and no image in common.
+    """
+    alone = [RegionFiles([path]) for path in paths]
+    shapes = {files.features.shape[1:] for files in alone}
+    distinct = len({name for files in alone for name in files.ids})
+    if len(paths) < 2 or len(shapes) > 1 or distinct < sum(len(files.ids) for files in alone):
+        return alone
+    return [RegionFiles(paths)]
 
 
 def find_region_files(folder: Path) -> list[Path]:
@@ -160,6 +181,8 @@ def _checked(array: object, path: Path) -> NDArray[Any]:
 
 
 def _open(path: Path) -> tuple[list[str], NDArray[Any]]:
+    if not path.is_file():
+        raise SeesayError(f"{path}: no such file of features; a relative path starts at the corpus.")
     if path.suffix == ".npz":
         return _open_npz(path)
     ids, rows = _ids_of(path), load_array(path)

@@ -33,7 +33,7 @@ from seesay.encoders.proposals import NMS, propose
 from seesay.encoders.settings import PRECOMPUTED, AnyEncoder, EncoderSettings
 from seesay.encoders.stores import ArrayStore
 from seesay.errors import ImageError, SeesayError
-from seesay.paths import home_expanded
+from seesay.paths import file_beside, home_expanded
 
 Boxes = NDArray[np.float32]
 # Pixels (n, SIDE, SIDE, 3) uint8 to maps (n, h, w, c), of stride 16 and of stride 32.
@@ -346,7 +346,7 @@ def box_file_of(settings: EncoderSettings, corpus: Path) -> BoxFile | None:
         raise SeesayError(
             "Phrases need a feature of each box; name the file, {kind: precomputed, file: FILE.npy}."
         )
-    return BoxFile((corpus if corpus.is_dir() else corpus.parent) / home_expanded(file))
+    return BoxFile(file_beside(corpus, file))
 
 
 def read_regions(file: BoxFile, images: Sequence[CorpusImage], count: int, further: bool) -> RegionFill:

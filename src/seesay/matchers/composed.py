@@ -31,12 +31,6 @@ class EnsembleSettings(ComposedSettings):
         members = [cast(PairMatcher, member.build(inputs)) for member in self.matchers]
         return Ensemble(members, inputs.image_dim, inputs.sentence_dim)
 
-    @property
-    def instances_per_image(self) -> int | None:
-        """The number of instances in the members' image features; None for a single vector."""
-        found = (member.instances_per_image for member in self.matchers)
-        return next((count for count in found if count is not None), None)
-
 
 class FineTunedSettings(ComposedSettings):
     """Settings of the second step of learning: the CNN and the matcher end to end (GVSE, common VSE).

@@ -169,6 +169,12 @@ class ComposedSettings(MatcherSettings):
         parts = {"parts": tuple(places)} if self.joins_inputs else {}
         return self.model_copy(update={"matchers": tuple(matchers), **parts})
 
+    @property
+    def instances_per_image(self) -> int | None:
+        """The number of instances in the members' image features; None for a single vector."""
+        found = (member.instances_per_image for member in self.matchers)
+        return next((count for count in found if count is not None), None)
+
     def check_resolved(self, filled: int) -> None:
         """Raise `SeesayError` unless the settings of all members have been filled in."""
         if filled != len(self.members):

@@ -87,15 +87,13 @@ def _members(composed: Recipe, changes: Sequence[Change]) -> list[Recipe]:
         raise SeesayError(f"Recipe '{composed.name}': a member is named twice; name each once.")
     for member in members:
         check_member(composed, member)
-    if (
-        any(each.kind == PRECOMPUTED for each in composed.encoders)
-        and len({m.matcher.instances_per_image for m in members}) > 1
-    ):
-        raise SeesayError(
-            f"Recipe '{composed.name}': its members read precomputed features in two ways, as instances "
-            "and as a vector; name encoders, or train the members separately and evaluate them with "
-            "--combine."
-        )
+    for encoder in composed.encoders:
+        readers = [member.matcher for member in members if encoder in member.encoders]
+        if encoder.kind == PRECOMPUTED and len({each.instances_per_image for each in readers}) > 1:
+            raise SeesayError(
+                f"Recipe '{composed.name}': its members read {encoder} in two ways, as instances and as a "
+                "vector; name it twice, once with role: instances."
+            )
     return members
 
 

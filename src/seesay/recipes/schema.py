@@ -189,7 +189,7 @@ class Recipe(Settings):
     @field_validator("encoders")
     @classmethod
     def _each_once(cls, encoders: tuple[EncoderSettings, ...]) -> tuple[EncoderSettings, ...]:
-        if len({*encoders}) < len(encoders):
+        if len({each.replaced(**{"is": ""}) for each in encoders}) < len(encoders):
             raise ValueError("an encoder is named twice; name each once")
         return encoders
 

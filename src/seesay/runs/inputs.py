@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from seesay.data.box_file import BoxFile
 from seesay.data.boxes import iou, jittered
 from seesay.data.corpus import Corpus, Sentence
-from seesay.data.features import FeatureRows
+from seesay.data.features import FeatureRows, RegionFiles, find_region_files, ids_beside
 from seesay.device import default_device
 from seesay.encoders import SENTENCE_ENCODERS
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
@@ -40,7 +40,7 @@ from seesay.encoders.sentences.base import (
 from seesay.encoders.settings import PRECOMPUTED, EncoderSettings
 from seesay.encoders.stores import ArrayStore, FeatureStore, stores_folder
 from seesay.errors import ImageError, SeesayError
-from seesay.paths import cache_dir
+from seesay.paths import cache_dir, file_beside
 from seesay.progress import tell
 from seesay.runs.config import RunConfig
 from seesay.runs.images import array_dims, recipe_encoders
@@ -164,34 +164,49 @@ def _image_features(
     recipe: Recipe | RunConfig, part: Corpus, as_stored: bool, run: Path | None
 ) -> tuple[NDArray[np.floating], list[int], list[ImageError], tuple[int, ...]]:
     """Return the features of usable images, their rows in the split, the errors of the others, and widths."""
-    kinds = [encoder.kind for encoder in recipe.encoders]
-    if PRECOMPUTED not in kinds:
+    own = {each: _own_rows(each, part) for each in recipe.encoders if each.kind == PRECOMPUTED}
+    if not own:
         encoders = recipe_encoders(recipe, run)
         return *_stored_features(encoders, recipe.arrays, part, as_stored), array_dims(
             encoders, recipe.arrays
         )
-    given, there, missing = _precomputed_features(recipe, part, as_stored)
-    place = kinds.index(PRECOMPUTED)
-    others = recipe.encoders[:place] + recipe.encoders[place + 1 :]
-    if not (others and there):
-        return given, there, missing, (given.shape[1],)
-    encoders = [load_image_encoder(spec, default_device(), run) for spec in others]
+    there, missing = [], []
+    for place, image in enumerate(part.images):
+        if all(each.rows[place] is not None for each in own.values()):
+            there.append(place)
+        else:
+            missing.append(ImageError(f"{image.name}: no features."))
     those = replace(part, images=tuple(part.images[i] for i in there))
-    features, kept, broken = _stored_features(encoders, recipe.arrays, those, as_stored)
-    dims, before = array_dims(encoders, recipe.arrays), place * len(recipe.arrays)
-    left, right = np.split(features, [sum(dims[:before])], axis=1)
-    joined = np.concatenate([left, given[kept], right], axis=1)
-    own = (given.shape[1], *(0 for _ in recipe.arrays[1:]))  # precomputed features are one array
-    return joined, [there[i] for i in kept], [*missing, *broken], (*dims[:before], *own, *dims[before:])
+    read = {
+        encoder: _precomputed_features(recipe, encoder, each.of(there), those, as_stored)
+        for encoder, each in own.items()
+    }
+    # Precomputed features are one array each.
+    dims = {encoder: (each.shape[1], *(0 for _ in recipe.arrays[1:])) for encoder, each in read.items()}
+    if not there or len(recipe.encoders) == 1:
+        alone = next(iter(read.values()))
+        return alone, there, missing, (alone.shape[1],)
+    if others := [encoder for encoder in recipe.encoders if encoder not in own]:
+        encoders = [load_image_encoder(encoder, default_device(), run) for encoder in others]
+        features, kept, broken = _stored_features(encoders, recipe.arrays, those, as_stored)
+        dims |= {
+            other: array_dims([each], recipe.arrays) for other, each in zip(others, encoders, strict=True)
+        }
+        ends = np.cumsum([sum(dims[other]) for other in others])[:-1]
+        read = {encoder: each[kept] for encoder, each in read.items()}
+        read |= zip(others, np.split(features, ends, axis=1), strict=True)
+        there, missing = [there[i] for i in kept], [*missing, *broken]
+    joined = np.concatenate([read[encoder] for encoder in recipe.encoders], axis=1)
+    return joined, there, missing, tuple(width for encoder in recipe.encoders for width in dims[encoder])
 
 
 def _stored_features(
     encoders: Sequence[ImageEncoder], arrays: Sequence[str], part: Corpus, as_stored: bool
 ) -> tuple[NDArray[np.floating], list[int], list[ImageError]]:
-    if part.features is not None and all(image.source is None for image in part.images):
+    if all(image.source is None for image in part.images):
         raise SeesayError(
             f"{part.root}: this corpus has features but no images; set encoders=[{PRECOMPUTED}] in the "
-            f"recipe."
+            "recipe, or name files of features."
         )
     report = fill_stores(encoders, stores_folder(), part.images)
     kept = [i for i, key in enumerate(report.keys) if key is not None]
@@ -215,34 +230,73 @@ def _stored_features(
     return joined, kept, report.errors
 
 
-def _precomputed_features(
-    recipe: Recipe | RunConfig, part: Corpus, as_stored: bool
-) -> tuple[NDArray[np.floating], list[int], list[ImageError]]:
+@dataclass(frozen=True)
+class _OwnRows:
+    """An array of precomputed features, where it lies, and the row of each image; None for none."""
+
+    features: NDArray[np.float32] | FeatureRows
+    place: Path
+    rows: Sequence[int | None]
+
+    def of(self, images: Sequence[int]) -> _OwnRows:
+        """Return the rows of these images alone."""
+        return replace(self, rows=[self.rows[image] for image in images])
+
+
+def _own_rows(encoder: EncoderSettings, part: Corpus) -> _OwnRows:
+    """Find the rows of a split's images in the array of the corpus, or in the file that is named.
+
+    Raises:
+        SeesayError: there is no such array, or the file lacks an image.
+    """
+    if file := encoder.get("file"):
+        path = file_beside(part.root, file)
+        files = RegionFiles([path])
+        found = [files.row(image.name) for image in part.images]
+        if None in found:
+            name = part.images[found.index(None)].name
+            raise SeesayError(f"{path}: no row for image {name}; {ids_beside(path).name} names each row's.")
+        return _OwnRows(files.features, path, found)
     if part.features is None:
+        folder = part.root if part.root.is_dir() else part.root.parent
+        beside = [path.name for path in find_region_files(folder)] if folder.is_dir() else []
+        if beside:
+            raise SeesayError(
+                f"{part.root}: there are {', '.join(beside)}; name the one to be read, "
+                f"{{kind: {PRECOMPUTED}, file: {beside[0]}}}."
+            )
         raise SeesayError(f"{part.root}: no precomputed features; name an encoder in the recipe.")
-    rows = [image.row for image in part.images]
-    kept = [i for i, row in enumerate(rows) if row is not None]
-    missing = [ImageError(f"{image.name}: no features.") for image in part.images if image.row is None]
-    there = [row for row in rows if row is not None]
+    return _OwnRows(part.features, part.root, [image.row for image in part.images])
+
+
+def _precomputed_features(
+    recipe: Recipe | RunConfig, encoder: EncoderSettings, own: _OwnRows, part: Corpus, as_stored: bool
+) -> NDArray[np.floating]:
+    """Return the precomputed features of images that have a row each, (n, d).
+
+    Those of regions, (n, r, d), are joined where the matcher takes instances, and averaged elsewhere. A
+    matcher with other encoders, too, takes those with `role: instances` as instances.
+    """
     if isinstance(recipe, RunConfig):
         instances = recipe.instances
     else:
         instances = recipe.matcher.instances_per_image
-    if len(part.features.shape) == 3 and instances is None:  # all regions at once would take gigabytes
-        some = (there[start : start + _IMAGES] for start in range(0, max(len(there), 1), _IMAGES))
-        given = np.concatenate([_mean_of_regions(part.features[rows]) for rows in some])
-    elif as_stored and isinstance(part.features, FeatureRows):
-        given = part.features.as_stored(there)
+    if len(recipe.encoders) > 1 and encoder.role != "instances":
+        instances = None
+    rows = [row for row in own.rows if row is not None]
+    if len(own.features.shape) == 3 and instances is None:  # all regions at once would take gigabytes
+        some = (rows[start : start + _IMAGES] for start in range(0, max(len(rows), 1), _IMAGES))
+        given: NDArray[np.floating] = np.concatenate([_mean_of_regions(own.features[few]) for few in some])
+    elif as_stored and isinstance(own.features, FeatureRows):
+        given = own.features.as_stored(rows)
     else:
-        given = np.asarray(part.features[there], np.float32)
+        given = np.asarray(own.features[rows], np.float32)
     for start in range(0, len(given), _IMAGES):
         finite = np.isfinite(given[start : start + _IMAGES])
         if not finite.all():
-            name = part.images[kept[start + int(np.argwhere(~finite)[0, 0])]].name
-            raise SeesayError(f"{part.root}: the features of image {name} contain NaN or infinity.")
-    if instances is not None:
-        given = _joined_instances(given, instances, part.root)
-    return given, kept, missing
+            name = part.images[start + int(np.argwhere(~finite)[0, 0])].name
+            raise SeesayError(f"{own.place}: the features of image {name} contain NaN or infinity.")
+    return given if instances is None else _joined_instances(given, instances, own.place)
 
 
 def _mean_of_regions(regions: NDArray[np.floating]) -> NDArray[np.float32]:

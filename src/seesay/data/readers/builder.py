@@ -148,11 +148,13 @@ class CorpusBuilder:
         folder: str = "",
         row: int | None = None,
         measured: bool = False,
+        described: bool = False,
     ) -> int | None:
         """Find a listed image, add it if it is new, and return its position.
 
         Returns None and counts an issue if it has neither a file (listed as being in `folder`) nor a feature
-        `row`, or if it must be `measured`, as for phrases, and its size cannot be read.
+        `row`, nor is `described` by an array that recipes name; or if it must be `measured`, as for phrases,
+        and its size cannot be read.
         """
         if name in self._missing:
             return None
@@ -165,7 +167,7 @@ class CorpusBuilder:
         except ImageError as error:
             self._drop(name, UNREADABLE_IMAGE, f"{where} {error}")
             return None
-        if source is None and row is None:
+        if source is None and row is None and not described:
             self._drop(name, MISSING_PHRASE_IMAGE if measured else MISSING_IMAGE, f"{where} {name}")
             return None
         known = self._named.setdefault(source, name) if source is not None else name

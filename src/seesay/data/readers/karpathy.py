@@ -1,16 +1,18 @@
 """Karpathy's split files: `dataset_*.json`, images in a folder beside it.
 
-Features, such as those of bottom-up attention, may be beside it, with or without images.
+Features, such as those of bottom-up attention, may be beside it, with or without images. If there are several
+arrays, recipes name the files that they read.
 
 Source: Karpathy and Fei-Fei, "Deep Visual-Semantic Alignments", CVPR 2015, and its code.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from seesay.data.features import RegionFiles, find_region_files, ids_beside
+from seesay.data.features import RegionFiles, find_region_files, ids_beside, open_region_files
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import REPEATED_IMAGE, CorpusBuilder
 from seesay.data.readers.files import canonical_split, need, need_text, read_json
@@ -39,7 +41,7 @@ class KarpathyReader(Reader):
         builder.name = name if isinstance(name, str) else file.stem
         arrays = find_region_files(file.parent)
         builder.uses(*arrays, *map(ids_beside, arrays))
-        features = RegionFiles(arrays) if arrays else None
+        features = open_region_files(arrays)
         for index, record in enumerate(records):
             where = f"{file}: images[{index}]"
             if self.skips and need(record, "split", str, where) == self.skips:
@@ -52,7 +54,7 @@ class KarpathyReader(Reader):
             raise SeesayError(
                 f"{file}: has no {self.skips} images to leave out; leave out the format instead."
             )
-        builder.features = features.features if features else None
+        builder.features = features[0].features if len(features) == 1 else None
 
 
 @register_reader
@@ -67,7 +69,9 @@ class WithoutRestval(KarpathyReader):
         return False
 
 
-def _add_image(builder: CorpusBuilder, record: Any, where: str, features: RegionFiles | None) -> int | None:
+def _add_image(
+    builder: CorpusBuilder, record: Any, where: str, features: Sequence[RegionFiles]
+) -> int | None:
     """Add an image; return its position, or None if it is missing."""
     filename = need(record, "filename", str, where)
     folder = str(record.get("filepath") or "")
@@ -76,11 +80,13 @@ def _add_image(builder: CorpusBuilder, record: Any, where: str, features: Region
     split = canonical_split(need(record, "split", str, where), where)
     if builder.has(filename):
         builder.issues.add(REPEATED_IMAGE, f"{where} {filename}")
-    known = None
-    if features is not None:
-        known = features.row(in_folder)
-        known = features.row(filename, record.get("cocoid")) if known is None else known
-    return builder.find_image(filename, split, where, folder, known)
+    rows = []
+    for files in features:
+        row = files.row(in_folder)
+        rows.append(files.row(filename, record.get("cocoid")) if row is None else row)
+    row = rows[0] if len(rows) == 1 else None
+    described = any(each is not None for each in rows)
+    return builder.find_image(filename, split, where, folder, row, described=described)
 
 
 def _add_sentences(builder: CorpusBuilder, at: int, record: object, where: str) -> None:
