@@ -174,3 +174,13 @@ def test_a_file_that_does_not_fit_is_named_in_one_line(drawn: Path, tmp_path: Pa
     infinite = own_file(tmp_path, np.full((64, 2), np.inf), names)
     with pytest.raises(SeesayError, match=r"own\.npy: the features of image 0\.jpg contain NaN"):
         inputs_of(drawn, "sco-ctx", f"{{kind: precomputed, {infinite}}}")
+
+
+def test_a_row_of_two_images_is_refused(tmp_path: Path) -> None:
+    records = [
+        {"filename": name, "split": "train", "sentences": [{"raw": "a dog"}]} for name in ("1.jpg", "1.png")
+    ]
+    (tmp_path / "dataset.json").write_text(json.dumps({"images": records}))
+    file = own_file(tmp_path, np.ones((1, 4)), ["1"])
+    with pytest.raises(SeesayError, match=r"own\.npy: the row of image 1\.png is another's, too"):
+        inputs_of(tmp_path, "sco-ctx", f"{{kind: precomputed, {file}}}")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from seesay.data.box_file import BoxFile
 from seesay.data.boxes import iou, jittered
 from seesay.data.corpus import Corpus, Sentence
-from seesay.data.features import FeatureRows, RegionFiles, find_region_files, ids_beside
+from seesay.data.features import FeatureRows, RegionFiles, find_region_files
 from seesay.device import default_device
 from seesay.encoders import SENTENCE_ENCODERS
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
@@ -203,10 +203,10 @@ def _image_features(
 def _stored_features(
     encoders: Sequence[ImageEncoder], arrays: Sequence[str], part: Corpus, as_stored: bool
 ) -> tuple[NDArray[np.floating], list[int], list[ImageError]]:
-    if all(image.source is None for image in part.images):
+    if all(image.source is None for image in part.images) and (part.features is not None or _files(part)):
         raise SeesayError(
-            f"{part.root}: this corpus has features but no images; set encoders=[{PRECOMPUTED}] in the "
-            "recipe, or name files of features."
+            f"{part.root}: this corpus has features but no images; name precomputed ones alone, "
+            f"encoders=[{PRECOMPUTED}] or those of files."
         )
     report = fill_stores(encoders, stores_folder(), part.images)
     kept = [i for i, key in enumerate(report.keys) if key is not None]
@@ -255,18 +255,26 @@ def _own_rows(encoder: EncoderSettings, part: Corpus) -> _OwnRows:
         found = [files.row(image.name) for image in part.images]
         if None in found:
             name = part.images[found.index(None)].name
-            raise SeesayError(f"{path}: no row for image {name}; {ids_beside(path).name} names each row's.")
+            raise SeesayError(f"{path}: no row for image {name}; rows are found by their ids.")
+        firsts = {row: at for at, row in reversed([*enumerate(found)])}
+        if len(firsts) < len(found):
+            name = part.images[min({*range(len(found))} - {*firsts.values()})].name
+            raise SeesayError(f"{path}: the row of image {name} is another's, too; write whole names as ids.")
         return _OwnRows(files.features, path, found)
     if part.features is None:
-        folder = part.root if part.root.is_dir() else part.root.parent
-        beside = [path.name for path in find_region_files(folder)] if folder.is_dir() else []
-        if beside:
+        if beside := _files(part):
             raise SeesayError(
                 f"{part.root}: there are {', '.join(beside)}; name the one to be read, "
                 f"{{kind: {PRECOMPUTED}, file: {beside[0]}}}."
             )
         raise SeesayError(f"{part.root}: no precomputed features; name an encoder in the recipe.")
     return _OwnRows(part.features, part.root, [image.row for image in part.images])
+
+
+def _files(part: Corpus) -> list[str]:
+    """Return the names of the files of features in the folder of a corpus."""
+    folder = file_beside(part.root, "")
+    return [path.name for path in find_region_files(folder)] if folder.is_dir() else []
 
 
 def _precomputed_features(
