@@ -13,7 +13,7 @@ import yaml
 
 import seesay.encoders
 from seesay.encoders import IMAGE_ENCODERS, load_image_encoder
-from seesay.encoders.settings import EncoderSettings
+from seesay.encoders.settings import EncoderSettings, checked_encoder
 from seesay.errors import SeesayError
 
 PLUGIN = '''
@@ -123,3 +123,9 @@ def test_every_public_name_is_there() -> None:
         assert getattr(seesay.encoders, name).__doc__ is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = seesay.encoders.nothing
+
+
+def test_the_role_of_an_encoder_is_the_given_one() -> None:
+    assert checked_encoder({"kind": "concepts", "role": "context"}).role == "context"
+    assert checked_encoder({"kind": "concepts", "role": "concepts"}) == checked_encoder("concepts")
+    assert checked_encoder("efficientnet-lite0").role == "context"

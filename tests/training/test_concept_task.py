@@ -363,6 +363,7 @@ def test_a_table_trains_and_reads_its_own(corpus: Corpus, tmp_path: Path) -> Non
 
 def test_concepts_do_not_read_themselves(corpus: Corpus, tmp_path: Path) -> None:
     definition = load_table("two-branch-2").model_copy(update={"rows": (TableRow(name="vse++"),)})
-    runs = TableRuns(definition, corpus, tmp_path, changes=(*SHORT, "encoders=[concepts]"))
+    changes = (*SHORT, "encoders=[{kind: concepts, role: context}]")
+    runs = TableRuns(definition, corpus, tmp_path, changes=changes)
     (failure,) = measure_table(runs, [1], lambda _: None).failures
     assert "reads the concepts of a run" in failure

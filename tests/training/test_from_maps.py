@@ -29,6 +29,7 @@ from seesay.training.train import train
 from seesay.training.tuning import FromMaps, FromPixels
 
 NETWORK = "efficientnet-lite0"
+TEN = f"{{kind: {NETWORK}, crops: ten}}"
 SMALL = (
     f"encoders=[{NETWORK}]",
     "min_count=1",
@@ -156,7 +157,12 @@ def test_it_measures_as_training_did(tuned: Path, few: Corpus) -> None:
 def test_ten_crops_are_views(recipe: str, few: Corpus, tmp_path: Path) -> None:
     """A step sees one of them; what is measured is their mean, as the trained encoder has it."""
     others = [change for change in SMALL if not change.startswith(("encoders", "matcher.views"))]
-    changes = (*others, f"encoders=['{NETWORK}:ten']", "matcher.views=10", "optimizer.lr=1e-8")
+    changes = (
+        *others,
+        f"encoders=[{TEN}]",
+        "matcher.views=10",
+        "optimizer.lr=1e-8",
+    )
     run = train(load_recipe(recipe, few.name, changes=changes), few, tmp_path / "ten")
     found = evaluate(run, few, "standard", "val", resamples=0).to_dict()
     assert abs(found["metrics"]["mR"] - TrainingSummary.load(run.folder).best_val["metrics"]["mR"]) < 5
@@ -181,8 +187,11 @@ def test_a_large_weight_keeps_the_classes(recipe: str, few: Corpus, tmp_path: Pa
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        (["matcher.views=9", f"encoders=['{NETWORK}:ten']"], "views is 9; set it to 10 or more"),
-        ([f"encoders=['{NETWORK}:ten', '{NETWORK}']"], "same crops of an image"),
+        (
+            ["matcher.views=9", f"encoders=[{TEN}]"],
+            "views is 9; set it to 10 or more",
+        ),
+        ([f"encoders=[{TEN}, {NETWORK}]"], "same crops of an image"),
         (["arrays=[pooled]", f"encoders=[{NETWORK}]"], "keep_classes is of logits"),
     ],
 )

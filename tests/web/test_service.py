@@ -230,8 +230,7 @@ def test_answers_are_compressed_but_for_files(client: TestClient) -> None:
         assert "content-encoding" not in client.get(f"/api/v1/images/1/{address}").headers
     assert "content-encoding" not in client.get("/api/v1/images/archive?id=1").headers
     part = client.get("/static/app.js", headers={"Range": "bytes=0-1999"})
-    assert (part.status_code, len(part.content)) == (206, 2000)
-    assert "content-encoding" not in part.headers
+    assert (part.status_code, part.content) == (200, page.content)
 
 
 def test_answers_name_their_index(index_path: Path) -> None:
@@ -312,10 +311,10 @@ def test_an_index_that_cannot_be_read_leaves_the_list_of_the_others(
         os.truncate(tmp_path / "lost" / "index.sqlite", 0)
         answer = client.get("/api/v1/indexes")
         assert [each["index"] for each in answer.json()] == ["whole"]
-    assert str(lost.folder) in capfd.readouterr().err
+    assert lost.place in capfd.readouterr().err
     (alone := Index.create(tmp_path / "alone", Colours())).close()
     with client_of({"alone": opened(tmp_path / "alone")}) as client:
-        os.truncate(alone.folder / "index.sqlite", 0)
+        os.truncate(Path(alone.place) / "index.sqlite", 0)
         assert client.get("/api/v1/indexes").status_code == 503
 
 

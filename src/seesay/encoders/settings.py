@@ -172,7 +172,9 @@ class EncoderRegistry(Registry[Class]):
             if options[key] and value not in options[key]:
                 known = ", ".join(options[key])
                 raise SeesayError(f"{settings}: '{key}' is {value}; there are {known}.")
-        kept = (pair for pair in settings.options if (pair[1],) != tuple(options[pair[0]][:1]))
+        defaults = {key: next(iter(values), "") for key, values in options.items()}
+        defaults["role"] = getattr(self[settings.kind], "role", "")
+        kept = (pair for pair in settings.options if pair[1] != defaults[pair[0]])
         return replace(settings, options=tuple(kept))
 
 

@@ -124,8 +124,8 @@ def test_ten_crops_of_a_network_of_timm(
         return model
 
     monkeypatch.setattr(timm, "create_model", flat)
-    with pytest.raises(SeesayError, match="ten crops are squares, and test_vit takes others; leave out"):
-        load_image_encoder({"kind": "timm", "crops": "ten", "model": "test_vit", "weights": "random"})
+    with pytest.raises(SeesayError, match="ten crops are squares, and test_vit2 takes others; leave out"):
+        load_image_encoder({"kind": "timm", "crops": "ten", "model": "test_vit2", "weights": "random"})
 
 
 @torch.inference_mode()
