@@ -121,7 +121,7 @@ def _search_row() -> dict[str, Any]:
 
     from benchmarks.search import Space, fill
     from seesay.search.neighbours import Neighbours
-    from seesay.search.store import create_store
+    from seesay.search.places import create_store
 
     torch.set_num_threads(1)
     faiss.omp_set_num_threads(1)

@@ -26,7 +26,8 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from benchmarks._harness import arguments, peak_mib, report
 from seesay.arrays import Vectors
 from seesay.search.neighbours import Neighbours
-from seesay.search.store import Store, create_store, open_store
+from seesay.search.places import create_store, open_store
+from seesay.search.store import Store
 
 T = TypeVar("T")
 Search = Callable[[Vectors], NDArray[np.int64]]

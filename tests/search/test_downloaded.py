@@ -12,7 +12,7 @@ import pytest
 from seesay.data.images import content_key
 from seesay.errors import SeesayError
 from seesay.search import Index
-from seesay.search.thumbnails import Folder, Thumbnails
+from seesay.search.thumbnails import ThumbnailFolder, Thumbnails
 from tests.search.colours import Colours, gallery, opened, picture
 
 
@@ -56,7 +56,7 @@ def test_no_key_leads_out_of_the_folder_of_thumbnails(tmp_path: Path) -> None:
     source = tmp_path / "red.png"
     source.write_bytes(picture("red"))
     (tmp_path / "there" / "index").mkdir(parents=True)
-    thumbnails = Thumbnails(Folder(tmp_path / "there" / "index" / "thumbnails"), "identity")
+    thumbnails = Thumbnails(ThumbnailFolder(tmp_path / "there" / "index" / "thumbnails"), "identity")
     key = content_key(source.read_bytes())
     made = thumbnails.get(key, source.read_bytes)
     assert thumbnails.get("../../pictures/wedding", source.read_bytes) == made  # and not the other picture

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from seesay.search.hits import Place
 from seesay.search.neighbours import Neighbours, scanned
-from seesay.search.store import Store, create_store
+from seesay.search.places import create_store
+from seesay.search.store import Store
 
 DIM = 32
 

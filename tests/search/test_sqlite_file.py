@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from seesay.errors import SeesayError
+from seesay.search.places import create_store, open_store
 from seesay.search.sqlite_file import database_exists, file_errors, open_database
-from seesay.search.store import Store, create_store, open_store
+from seesay.search.store import Store
 
 
 @pytest.fixture

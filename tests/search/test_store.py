@@ -17,7 +17,8 @@ from seesay.data.images import content_key
 from seesay.errors import SeesayError
 from seesay.search import Index
 from seesay.search.filters import Filter
-from seesay.search.store import Store, create_store, open_store
+from seesay.search.places import create_store, open_store
+from seesay.search.store import Store
 from tests.search.colours import Colours, gallery, opened
 
 
@@ -123,7 +124,7 @@ def test_a_reader_sees_whole_transactions_while_a_writer_writes(store: Store) ->
 WRITER = """
 import sys, numpy as np
 from pathlib import Path
-from seesay.search.store import open_store
+from seesay.search.places import open_store
 store = open_store(sys.argv[1])
 n = 0
 while True:

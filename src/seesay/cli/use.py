@@ -156,7 +156,7 @@ def index(
     from seesay.progress import progress_of
     from seesay.search import Index
     from seesay.search.contents import check_images
-    from seesay.search.store import store_exists
+    from seesay.search.places import store_exists
     from seesay.search.update import UpdateReport, read_sentences
 
     texts = read_sentences(sentences) if sentences is not None else []
@@ -280,7 +280,7 @@ def _index_and_query(given: list[str]) -> tuple[str, str]:
 
 def _indexes_here() -> list[str]:
     """Return the indexes in the current folder."""
-    from seesay.search.store import store_exists
+    from seesay.search.places import store_exists
 
     return sorted(str(folder) for folder in Path().glob(f"*{SUFFIX}") if store_exists(folder))
 
@@ -465,7 +465,7 @@ def serve(
     import webbrowser
 
     from seesay.search import Index
-    from seesay.search.store import store_exists
+    from seesay.search.places import store_exists
     from seesay.web.app import announce, name_of
     from seesay.web.app import serve as run_server
     from seesay.web.options import ServerOptions

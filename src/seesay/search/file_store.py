@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from seesay.errors import SeesayError
 from seesay.paths import check_folder, disk_errors, home_expanded, locked, sweep
 from seesay.search.filters import EVERYTHING, Filter
-from seesay.search.hits import Place
-from seesay.search.neighbours import Neighbours, Ranked
+from seesay.search.hits import Place, Ranked
+from seesay.search.neighbours import Neighbours
 from seesay.search.sqlite_file import (
     KINDS,
     Kind,
@@ -30,7 +30,7 @@ from seesay.search.sqlite_file import (
     transaction,
 )
 from seesay.search.store import Store
-from seesay.search.thumbnails import Folder
+from seesay.search.thumbnails import ThumbnailFolder
 from seesay.search.writer import Connection, Writer
 
 FILE = "index.sqlite"  # in an index's folder
@@ -147,9 +147,9 @@ class FileStore(Store):
                     total += file.stat().st_size if file.is_file() else 0
         return total
 
-    def files(self) -> Folder:
+    def files(self) -> ThumbnailFolder:
         """See `Store`."""
-        return Folder(self.folder / "thumbnails", self.check_in_place)
+        return ThumbnailFolder(self.folder / "thumbnails", self.check_in_place)
 
     def settle(self, kind: Kind, queries: Callable[[], NDArray[np.float32]]) -> None:  # noqa: ARG002
         """See `Store`: write the file of vectors."""

@@ -6,10 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from seesay.runs.calibration import FITS, SURE
 from seesay.search.roots import Root, holding
 
 Certainty: TypeAlias = Literal["sure", "perhaps", "nothing"]
+
+Ranked = tuple[NDArray[np.int64], NDArray[np.float32]]
+"""Ids and scores (n,) of items, best first."""
 
 
 @dataclass(frozen=True, slots=True)

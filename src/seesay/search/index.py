@@ -14,11 +14,12 @@ from seesay.runs.embedder import Embedder
 from seesay.runs.images import read_texts
 from seesay.search.contents import Contents, check_patterns, contents_of, examine
 from seesay.search.judging import unrelated_vectors
+from seesay.search.places import create_store, open_store, store_exists
 from seesay.search.preparing import finite
 from seesay.search.reader import DEFAULT_RUN, IndexReader, load_embedder
 from seesay.search.roots import Root
 from seesay.search.sqlite_file import closed_on_error
-from seesay.search.store import Store, create_store, open_store, store_exists
+from seesay.search.store import Store
 from seesay.search.update import Progress, Update, UpdateReport
 
 _SENTENCES_AT_ONCE = 512

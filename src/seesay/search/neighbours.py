@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.paths import replacing
-from seesay.search.hits import Place
+from seesay.search.hits import Place, Ranked
 from seesay.search.sqlite_file import Kind
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 _HEAD = struct.Struct("<16sqq")  # the index's identity, the generation, and the number of vectors
 
 Halves = NDArray[np.float16]
-Ranked = tuple[NDArray[np.int64], NDArray[np.float32]]
-"""Ids and scores (n,) of items, best first."""
 
 
 class Neighbours:

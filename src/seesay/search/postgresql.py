@@ -28,8 +28,8 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from seesay.errors import SeesayError, first_line
 from seesay.progress import tell
 from seesay.search.filters import EVERYTHING, Filter
-from seesay.search.hits import Place
-from seesay.search.neighbours import Ranked, next_page
+from seesay.search.hits import Place, Ranked
+from seesay.search.neighbours import next_page
 from seesay.search.sqlite_file import Kind, closed_on_error
 from seesay.search.store import Store
 from seesay.search.thumbnails import Files

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import uuid
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,10 +23,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.errors import SeesayError, naming_extras
+from seesay.errors import SeesayError
 from seesay.search.filters import EVERYTHING, Filter
-from seesay.search.hits import Place
-from seesay.search.neighbours import Ranked
+from seesay.search.hits import Place, Ranked
 from seesay.search.photo import FileState, Photo
 from seesay.search.roots import Root, is_possible
 from seesay.search.sqlite_file import Kind
@@ -434,54 +432,6 @@ class Store(ABC):
         if not np.isfinite(vectors).all():  # a search would find nothing, or anything
             raise self._damaged("vectors that are not finite")
         return ids, vectors
-
-
-def is_address(place: str | Path) -> bool:
-    """Return whether a place is that of a database, not a folder."""
-    return str(place).startswith(("postgresql:", "postgres:"))
-
-
-def store_exists(place: str | Path) -> bool:
-    """Return whether there is an index at a place; a kill before the first transaction leaves none."""
-    return bool(_kind_of(place).exists(place))
-
-
-def create_store(place: str | Path, embedder: str, fingerprint: str, dim: int) -> Store:
-    """Create an empty store.
-
-    Args:
-        place: a new or empty folder, or the address of a database with the name of the index in it.
-        embedder: the name or folder of the run of the vectors.
-        fingerprint: of the run.
-        dim: of the vectors.
-
-    Raises:
-        SeesayError: there is one already, or it cannot be written.
-    """
-    meta = {"embedder": embedder, "fingerprint": fingerprint, "dim": str(dim), "generation": "0"}
-    store: Store = _kind_of(place).create(place, meta | {"identity": uuid.uuid4().hex})
-    return store
-
-
-def open_store(place: str | Path) -> Store:
-    """Open a store.
-
-    Raises:
-        SeesayError: there is none, it is not an index, damaged, or made by another version of seesay.
-    """
-    store: Store = _kind_of(place).open(place)
-    return store
-
-
-def _kind_of(place: str | Path) -> Any:
-    if is_address(place):
-        with naming_extras():
-            from seesay.search.postgresql import DatabaseStore
-
-            return DatabaseStore
-    from seesay.search.file_store import FileStore
-
-    return FileStore
 
 
 def among(where: Filter) -> str:

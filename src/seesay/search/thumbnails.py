@@ -55,7 +55,7 @@ class Files(Protocol):
         ...
 
 
-class Folder:
+class ThumbnailFolder:
     """A folder of thumbnails.
 
     Args:

@@ -26,7 +26,7 @@ from seesay.errors import ImageError, QueryError, SeesayError
 from seesay.grounding import GROUND_RUN, can_ground
 from seesay.paths import failure_of_disk
 from seesay.search.index import Index
-from seesay.search.store import is_address
+from seesay.search.places import is_address
 from seesay.web import log_line
 from seesay.web.answers import Problem, ProblemResponse, failures, problem
 from seesay.web.observe import IndexMetrics, Metrics, Observed, probe_routes

@@ -1,0 +1,58 @@
+"""Where an index is: a folder, or a schema of a database."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+from seesay.errors import naming_extras
+from seesay.search.store import Store
+
+
+def is_address(place: str | Path) -> bool:
+    """Return whether a place is that of a database, not a folder."""
+    return str(place).startswith(("postgresql:", "postgres:"))
+
+
+def store_exists(place: str | Path) -> bool:
+    """Return whether there is an index at a place; a kill before the first transaction leaves none."""
+    return bool(_kind_of(place).exists(place))
+
+
+def create_store(place: str | Path, embedder: str, fingerprint: str, dim: int) -> Store:
+    """Create an empty store.
+
+    Args:
+        place: a new or empty folder, or the address of a database with the name of the index in it.
+        embedder: the name or folder of the run of the vectors.
+        fingerprint: of the run.
+        dim: of the vectors.
+
+    Raises:
+        SeesayError: there is one already, or it cannot be written.
+    """
+    meta = {"embedder": embedder, "fingerprint": fingerprint, "dim": str(dim), "generation": "0"}
+    store: Store = _kind_of(place).create(place, meta | {"identity": uuid.uuid4().hex})
+    return store
+
+
+def open_store(place: str | Path) -> Store:
+    """Open a store.
+
+    Raises:
+        SeesayError: there is none, it is not an index, damaged, or made by another version of seesay.
+    """
+    store: Store = _kind_of(place).open(place)
+    return store
+
+
+def _kind_of(place: str | Path) -> Any:
+    if is_address(place):
+        with naming_extras():
+            from seesay.search.postgresql import DatabaseStore
+
+            return DatabaseStore
+    from seesay.search.file_store import FileStore
+
+    return FileStore
