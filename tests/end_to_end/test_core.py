@@ -234,8 +234,9 @@ def test_what_uses_runs_imports_no_pytorch(core: Path) -> None:
 def test_a_run_brings_the_towers_of_another_library(
     core: Path, scenes: Path, clip: Path, tmp_path: Path
 ) -> None:
-    name, trained, out = f"open_clip:{clip}", tmp_path / "trained", tmp_path / "given"
-    changes = [f"encoders=[{name}]", f"sentence_encoder={name}", "schedule.epochs=1", "matcher.hidden=8"]
+    trained, out = tmp_path / "trained", tmp_path / "given"
+    towers = f"{{kind: open_clip, model: {clip}}}"
+    changes = [f"encoders=[{towers}]", f"sentence_encoder={towers}", "schedule.epochs=1", "matcher.hidden=8"]
     options = [part for change in changes for part in ("--set", change)]
     seesay("train", "adapter", "--data", scenes, "--out", trained, *options)
     written = json.loads(seesay("export", trained, "--out", out, "--json").stdout)

@@ -78,6 +78,11 @@ def test_evaluate_with_other_runs(scenes: Path, towers: tuple[str, str], tmp_pat
     assert [row["encoder"] for row in rows if row["recipe"] == clip] == [named]
 
 
+def _settings(name: str) -> str:
+    """The settings of the encoders of a CLIP model that is named as a run."""
+    return f"{{kind: open_clip, model: {name.removeprefix('open_clip:')}}}"
+
+
 def test_compare_and_report(scenes: Path, towers: tuple[str, str], tmp_path: Path) -> None:
     alone = seesay("compare", towers[0], "--data", scenes).stdout
     assert towers[0] in alone
@@ -90,7 +95,7 @@ def test_compare_and_report(scenes: Path, towers: tuple[str, str], tmp_path: Pat
 
 def test_a_trained_run_learns_from_a_tower(scenes: Path, towers: tuple[str, str], tmp_path: Path) -> None:
     loss = f"loss={{kind: distillation, teacher: '{towers[0]}', scale: 30}}"
-    changes = (f"encoders=[{towers[1]}]", loss, "schedule.epochs=1")
+    changes = (f"encoders=[{_settings(towers[1])}]", loss, "schedule.epochs=1")
     options = [part for change in changes for part in ("--set", change)]
     seesay("train", "vse0", "--data", scenes, "--out", tmp_path / "run", *options)
     done = seesay("evaluate", tmp_path / "run", "--data", scenes, "--json")
@@ -112,7 +117,7 @@ def test_what_does_not_apply_says_so(scenes: Path, towers: tuple[str, str], tmp_
     assert "name the corpus to measure on" in refusal("evaluate", name)
     out = tmp_path / "run"
     assert "same inputs" in refusal("train", "vse0", "--data", scenes, "--from", name, "--out", out)
-    tower = ("--set", f"encoders=[{name}]")
+    tower = ("--set", f"encoders=[{_settings(name)}]")
     assert "can be fine-tuned" in refusal(
         "train", "concepts-finetuned", "--data", scenes, "--out", out, *tower
     )

@@ -16,7 +16,7 @@ from seesay.errors import SeesayError
 from seesay.matchers.settings import MATCHERS
 from seesay.recipes.load import load_recipe, member_recipes
 from seesay.recipes.table import load_table
-from seesay.runs.config import run_recipe
+from seesay.runs.config import run_recipe, save_recipe
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary, list_runs
@@ -206,7 +206,7 @@ def test_a_table_combines_its_own_runs(corpus: Corpus, tmp_path: Path) -> None:
     member = rows.recipe("mcnn-st", corpus.name, SMALL, 2)
     train(member, corpus, scenes / "mcnn-st-seed1")
     recipe = rows.recipe("mcnn-st", corpus.name, SMALL, 1)
-    Run.load(str(scenes / "mcnn-st-seed1")).update(recipe=recipe.model_dump(mode="json"))
+    save_recipe(recipe, scenes / "mcnn-st-seed1")
     assert measure_table(runs, [1], lambda _: None).failures == []
     after = load_file(weights)
     assert {key.split(".")[1] for key in after if (after[key] != before[key]).any()} == {"3"}

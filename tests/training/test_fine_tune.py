@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +30,7 @@ from seesay.recipes.load import dump_recipe, load_recipe, member_recipes
 from seesay.recipes.schema import Recipe
 from seesay.results.rows import encoder_and_crops
 from seesay.runs.bundle import write_bundle
-from seesay.runs.config import run_recipe
+from seesay.runs.config import run_recipe, save_recipe
 from seesay.runs.predictions import image_concepts, run_concepts
 from seesay.runs.run import Run
 from seesay.runs.sentences import number_words
@@ -132,7 +133,7 @@ def test_the_gradient_in_parts_is_that_of_the_whole_batch() -> None:
 def test_the_run_names_its_encoder_and_measures_as_training_did(few: Corpus, matching: Path) -> None:
     run = Run.load(str(matching))
     (encoder,) = run.recipe.encoders
-    assert (matching / f"encoder-{encoder.weights}.safetensors").is_file()
+    assert (matching / f"encoder-{encoder.get('tuned')}.safetensors").is_file()
     summary = TrainingSummary.load(matching)
     assert evaluate(run, few, "standard", "val", resamples=0).to_dict() == summary.best_val
     assert (summary.epochs, list(summary.members)) == (1, ["gvse-common"])
@@ -161,7 +162,7 @@ def test_a_run_brings_its_encoder_along(
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
     kept_encoder.cache_clear()
     name = run_recipe(moved).encoders[0]
-    with pytest.raises(SeesayError, match="its weights belong to a run"):
+    with pytest.raises(SeesayError, match="belong to a run; load that run"):
         load_image_encoder(name)
     run = Run.load(str(moved))
     assert np.allclose(run.embed_images([image]), expected, atol=1e-5)
@@ -171,7 +172,7 @@ def test_a_run_brings_its_encoder_along(
     index = Index.create(tmp_path / "index", run)
     index.update_images(photos)
     assert index.search(image, 1)[0].score == pytest.approx(1.0, abs=1e-2)
-    (moved / f"encoder-{name.weights}.safetensors").unlink()
+    (moved / f"encoder-{name.get('tuned')}.safetensors").unlink()
     kept_encoder.cache_clear()
     with pytest.raises(SeesayError, match=r"the weights of encoder .* are missing"):
         Run.load(str(moved)).embed_images([image])
@@ -234,7 +235,7 @@ FUSED = """
 name: fused
 corpus: flickr8k
 about: a fine-tuned member and one that is not
-encoders: ["efficientnet-lite0", "ENCODER"]
+encoders: ["efficientnet-lite0", ENCODER]
 matcher: {kind: metric-fusion, members: [TUNED, OTHER]}
 loss: {kind: margin}
 """
@@ -242,7 +243,7 @@ OTHER = """
 name: other
 corpus: flickr8k
 about: reads the features of a CNN that stays as it is
-encoders: ["ENCODER"]
+encoders: [ENCODER]
 matcher: {kind: vse++, dim: 6, word_dim: 4}
 loss: {kind: margin}
 schedule: {epochs: 1}
@@ -250,7 +251,7 @@ batch_size: 8
 """
 
 
-def fusion(matching: Path, folder: Path, encoder: str) -> Recipe:
+def fusion(matching: Path, folder: Path, encoder: object) -> Recipe:
     """The recipe of a fusion of a fine-tuned run with another; both of its steps as files without changes."""
     first = run_recipe(matching / MEMBERS / "gvse-common")
     second = load_recipe(MATCHING, changes=SMALL[MATCHING])
@@ -259,8 +260,8 @@ def fusion(matching: Path, folder: Path, encoder: str) -> Recipe:
     (folder / "tuned.yaml").write_text(
         dump_recipe(second.model_copy(update={"changes": (), "matcher": matcher}))
     )
-    (folder / "other.yaml").write_text(OTHER.replace("ENCODER", encoder))
-    text = FUSED.replace("ENCODER", encoder).replace("TUNED", str(folder / "tuned.yaml"))
+    (folder / "other.yaml").write_text(OTHER.replace("ENCODER", json.dumps(encoder)))
+    text = FUSED.replace("ENCODER", json.dumps(encoder)).replace("TUNED", str(folder / "tuned.yaml"))
     (folder / "fused.yaml").write_text(text.replace("OTHER", str(folder / "other.yaml")))
     return load_recipe(str(folder / "fused.yaml"))
 
@@ -270,7 +271,7 @@ def members(recipe: Recipe, matching: Path, out: Path) -> None:
     there = Path(shutil.copytree(matching, out / MEMBERS / MATCHING))
     encoders = run_recipe(matching).encoders
     ours = member_recipes(recipe)[0].model_copy(update={"encoders": encoders})
-    Run.load(str(there)).update(recipe=ours.model_dump(mode="json"))
+    save_recipe(ours, there)
 
 
 def test_a_fusion_takes_its_members_fine_tuned_encoder(few: Corpus, matching: Path, tmp_path: Path) -> None:
@@ -296,7 +297,7 @@ def test_the_run_predicts_by_the_cnn_that_it_names(few: Corpus, concepts: Path) 
     run, summary = Run.load(str(concepts)), TrainingSummary.load(concepts)
     (encoder,) = run.recipe.encoders
     assert encoder.untuned == EncoderSettings("efficientnet-lite0") != encoder
-    assert (concepts / f"encoder-{encoder.weights}.safetensors").is_file()
+    assert (concepts / f"encoder-{encoder.get('tuned')}.safetensors").is_file()
     assert encoder_and_crops(run.recipe) == ("efficientnet-lite0 fine-tuned", "squash")
     assert default_protocol(run.config) == "concepts"
     assert (summary.monitor, summary.best_epoch, list(summary.members)) == ("mAP", 1, ["concepts"])
@@ -350,7 +351,7 @@ READER = """
 name: matching
 corpus: flickr8k
 about: context of a CNN as it was, concepts of the one that was fine-tuned
-encoders: ["efficientnet-lite0", "concepts:RUN"]
+encoders: ["efficientnet-lite0", {kind: concepts, run: "RUN"}]
 matcher: {kind: sco, dim: 8, word_dim: 4, max_length: 8, fusion: gate}
 loss: {kind: margin, margin: 0.2}
 schedule: {epochs: 1}
@@ -416,7 +417,7 @@ def test_a_pair_matcher_is_tuned_too(few: Corpus, tmp_path: Path) -> None:
     changes = [*small, "matcher.maps=[8, 8, 8]", "matcher.image=8", "matcher.hidden=8", "matcher.views=2"]
     run = train(load_recipe("mcnn-st-finetuned", changes=changes), few, tmp_path / "run")
     assert run.recipe.encoders[0].kind == "efficientnet-lite0"
-    assert run.recipe.encoders[0].weights
+    assert run.recipe.encoders[0].get("tuned")
     found = evaluate(run, few, "standard", "val", resamples=0).to_dict()
     best = TrainingSummary.load(run.folder).best_val
     assert found["metrics"]["mR"] == pytest.approx(best["metrics"]["mR"])

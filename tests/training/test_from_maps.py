@@ -135,7 +135,8 @@ def test_only_the_last_stages_are_tuned_and_the_maps_are_gone(tuned: Path, few: 
     run = Run.load(str(tuned))
     (name,) = run.recipe.encoders
     assert name.untuned == EncoderSettings(NETWORK)
-    ours, theirs = (load_lite(each, tuned).state_dict() for each in (name, NETWORK))
+    ours = load_lite(NETWORK, tuned, name.get("tuned")).state_dict()
+    theirs = load_lite(NETWORK).state_dict()
     moved = {key for key, value in theirs.items() if not torch.equal(ours[key], value)}
     assert "network._blocks.11._expand_conv.weight" in moved
     assert "network._conv_head.weight" in moved
@@ -173,14 +174,16 @@ def test_a_large_weight_keeps_the_classes(recipe: str, few: Corpus, tmp_path: Pa
     """Of two runs with a great rate, the answers of the classifier move less in that which keeps them."""
 
     @torch.inference_mode()
-    def answers(encoder: str, run: Path | None = None) -> torch.Tensor:
-        return load_lite(encoder, run)(pixels(4))[1].softmax(1)
+    def answers(run: Path | None = None, tuned: str = "") -> torch.Tensor:
+        return load_lite(NETWORK, run, tuned)(pixels(4))[1].softmax(1)
 
     moved = []
     for keep in (0.0, 100.0):
         changes = (*SMALL, f"matcher.keep_classes={keep}", "optimizer.lr=0.001", "schedule.epochs=2")
         run = train(load_recipe(recipe, few.name, changes=changes), few, tmp_path / str(keep))
-        moved.append(float((answers(run.recipe.encoders[0], run.folder) - answers(NETWORK)).abs().sum()))
+        moved.append(
+            float((answers(run.folder, run.recipe.encoders[0].get("tuned")) - answers()).abs().sum())
+        )
     assert moved[1] < moved[0]
 
 

@@ -79,9 +79,9 @@ def test_recipes_are_the_rows_of_table_1(corpus_name: str, name: str) -> None:
         generation = generation.model_copy(update={"weight": 0.02})  # by val
     assert recipe.matcher == MATCHERS["sco"].settings(dim=dim, fusion=fusion, generation=generation, **own)
     assert (recipe.matcher.word_dim, recipe.matcher.max_length) == (300, 50)
-    regions = {} if small else {CONCEPTS: "concepts-regions"}  # of 50 regions, which take an hour to see
+    concepts = CONCEPTS if small else "concepts-regions"  # of 50 regions, which take an hour to see
     assert recipe.encoders == tuple(
-        EncoderSettings.parse(regions.get(encoder, encoder)) for encoder in encoders
+        EncoderSettings.parse(concepts if encoder == CONCEPTS else encoder) for encoder in encoders
     )
     printed = LOSSES["margin"].settings(margin=0.2)
     assert recipe.loss == (LOSSES["soft-margin"].settings(margin=0.2, top_k=10) if small else printed)
