@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.metrics import Ranks, ranks
-from seesay.report.queries import Queries, RankedAnswer
+from seesay.report.queries import RankedAnswer, SplitQueries
 
 SCORES = st.lists(
     st.lists(st.integers(0, 4), min_size=6, max_size=6), min_size=3, max_size=3
@@ -39,6 +39,6 @@ def test_fewer_candidates_than_wanted() -> None:
 def test_hardest_are_the_worst_and_no_image_without_sentences() -> None:
     images = [CorpusImage(f"{i}.jpg", "test", None) for i in range(6)]
     split = Corpus("made", Path(), images, [Sentence(f"text {i}", i) for i in range(6)])
-    hardest = Queries.hardest(split, Ranks(np.array([4, -1, 9, 9, 0, 5]), np.array([-1, 2, -1])))
+    hardest = SplitQueries.hardest(split, Ranks(np.array([4, -1, 9, 9, 0, 5]), np.array([-1, 2, -1])))
     assert list(hardest.images) == [2, 3, 5, 0]
     assert list(hardest.sentences) == [("text 1", [1])]

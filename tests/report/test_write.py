@@ -17,7 +17,7 @@ from seesay.protocols.base import PROTOCOLS, Content
 from seesay.protocols.evaluate import evaluate, open_entries, subject_of
 from seesay.protocols.external_scores import ExternalScores
 from seesay.recipes.load import dump_recipe
-from seesay.report.queries import Queries, RankedAnswer
+from seesay.report.queries import RankedAnswer, SplitQueries
 from seesay.report.write import FORMATS, short_names, write_report
 from seesay.results.rows import source_commit
 from seesay.runs.inputs import Inputs, split_inputs
@@ -78,7 +78,10 @@ def test_right_answers_are_ticked_and_no_others(page: Elements, runs: dict[str, 
     for name in ("common", "fused", "attends", "reads"):
         subject = subject_of(runs[name], corpus, "test", PROTOCOLS["standard"])
         by_image, by_sentence = subject.scores.by_direction()
-        for queries in (Queries.random(split), Queries.hardest(split, subject.retrieval_sample().ranks)):
+        for queries in (
+            SplitQueries.random(split),
+            SplitQueries.hardest(split, subject.retrieval_sample().ranks),
+        ):
             shown += [RankedAnswer.of(by_image[i], owners == i) for i in queries.images]
             shown += [
                 RankedAnswer.of(by_sentence[:, texts.index(text)], np.isin(numbers, images))

@@ -189,6 +189,15 @@ def test_thumbnails_are_in_the_database(index: Index, tmp_path: Path) -> None:
         index.thumbnail(photo)
 
 
+def test_thumbnails_that_cannot_be_kept_are_made_each_time(index: Index) -> None:
+    table = f"seesay_{index.place.rpartition('#')[2]}.thumbnails"
+    with psycopg.connect(address(), autocommit=True) as connection:
+        connection.execute(f"DELETE FROM {table}")
+        connection.execute(f"ALTER TABLE {table} ADD CHECK (false)")
+    for photo in index.store.photos().values():
+        assert index.thumbnail(photo).startswith(b"\xff\xd8")
+
+
 @pytest.mark.parametrize(
     "given",
     [

@@ -33,7 +33,7 @@ _TICK = tag("span", "✓", class_="tick", role="img", aria_label="right")
 
 
 @dataclass(frozen=True)
-class Queries:
+class SplitQueries:
     """Queries of a split.
 
     Attributes:
@@ -47,7 +47,7 @@ class Queries:
     pairs: Sequence[tuple[int, str]] = ()
 
     @classmethod
-    def read(cls, path: Path, split: Corpus) -> Queries:
+    def read(cls, path: Path, split: Corpus) -> SplitQueries:
         """Read one query a line: a sentence, an image's name, or both with a tab between them.
 
         Raises:
@@ -77,7 +77,7 @@ class Queries:
         return cls(sentences, images, pairs)
 
     @classmethod
-    def random(cls, split: Corpus) -> Queries:
+    def random(cls, split: Corpus) -> SplitQueries:
         """Draw sentences, and images that have sentences; the same ones for the same split."""
         draw = np.random.default_rng(SEED)
         described = np.unique(split.image_of_sentence())
@@ -87,12 +87,12 @@ class Queries:
         return cls.numbered(split, sentences.tolist(), images.tolist())
 
     @classmethod
-    def hardest(cls, split: Corpus, ranks: Ranks) -> Queries:
+    def hardest(cls, split: Corpus, ranks: Ranks) -> SplitQueries:
         """Return the queries that a run ranks worst."""
         return cls.numbered(split, _worst(ranks.image), _worst(ranks.sentence))
 
     @classmethod
-    def numbered(cls, split: Corpus, sentences: Sequence[int], images: Sequence[int]) -> Queries:
+    def numbered(cls, split: Corpus, sentences: Sequence[int], images: Sequence[int]) -> SplitQueries:
         """Return those sentences, each with its image, and images of a split."""
         chosen = [split.sentences[number] for number in sentences]
         return cls([(sentence.text, [sentence.image]) for sentence in chosen], images)
@@ -116,7 +116,7 @@ class RankedAnswer:
 
 
 @dataclass(frozen=True)
-class Gallery:
+class SplitGallery:
     """The images and sentences of a split, which answer queries.
 
     `words` are the words of the train split, by which a sentence's unseen words are told; None without one.
@@ -127,7 +127,7 @@ class Gallery:
     words: Container[str] | None
 
     def add(
-        self, page: Page, runs: Sequence[Measured], queries: Queries, of_sentences: str, of_images: str
+        self, page: Page, runs: Sequence[Measured], queries: SplitQueries, of_sentences: str, of_images: str
     ) -> None:
         """Add the answers of runs to queries; the captions say which sentences and images these are."""
         texts = list(dict.fromkeys([text for text, _ in queries.sentences] + [t for _, t in queries.pairs]))

@@ -17,7 +17,7 @@ from seesay.recipes.table import corpus_title
 from seesay.report.grounding import add_boxes, add_grounding, ground_all
 from seesay.report.page import Page, Pictures
 from seesay.report.provenance import add_provenance
-from seesay.report.queries import SEED, Gallery, Queries
+from seesay.report.queries import SEED, SplitGallery, SplitQueries
 from seesay.report.retrieval import Measured, Tell, add_recalls, measure_all
 from seesay.report.training import add_training
 from seesay.results.formats import Table, numbers
@@ -61,7 +61,7 @@ def write_report(
             f"{queries}: queries are asked of captioned images, but {corpus.root} holds phrases."
         )
     if queries is not None:
-        Queries.read(queries, corpus.split(split))  # before anything is measured
+        SplitQueries.read(queries, corpus.split(split))  # before anything is measured
     names = short_names(entries)
     about = f"Split {split}: {Content.of(corpus.split(split))}. {date.today().isoformat()}."
     title = f"{len(names)} runs" if len(names) > _MAX_NAMED else ", ".join(names)
@@ -108,13 +108,13 @@ def _add_queries(page: Page, measured: Sequence[Measured], corpus: Corpus, queri
     """Add queries of a file, random ones, and the hardest of each run below its training."""
     split = measured[0].subject.corpus
     words = word_counts(corpus.split("train").texts()) if "train" in corpus.splits else None
-    gallery = Gallery(split, _pictures(split), words)
+    gallery = SplitGallery(split, _pictures(split), words)
     if queries is not None:
         page.section("Chosen queries")
         gallery.add(
             page,
             measured,
-            Queries.read(queries, split),
+            SplitQueries.read(queries, split),
             "Sentences as queries, and the first three images; those that the split describes so are ticked.",
             "Images as queries, and the first three sentences; the image's own are ticked.",
         )
@@ -126,7 +126,7 @@ def _add_queries(page: Page, measured: Sequence[Measured], corpus: Corpus, queri
     gallery.add(
         page,
         measured,
-        Queries.random(split),
+        SplitQueries.random(split),
         "Sentences as queries, with the images they describe, and the first three images.",
         "Images as queries, and the first three sentences.",
     )
@@ -137,7 +137,7 @@ def _add_queries(page: Page, measured: Sequence[Measured], corpus: Corpus, queri
         gallery.add(
             page,
             [each],
-            Queries.hardest(split, each.subject.retrieval_sample().ranks),
+            SplitQueries.hardest(split, each.subject.retrieval_sample().ranks),
             f"The sentences whose image {each.name} ranks worst, with that image.",
             f"The images whose best sentence {each.name} ranks worst.",
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from pathlib import Path
-from typing import Any
 
 from seesay.errors import naming_extras
 from seesay.search.store import Store
@@ -17,7 +16,7 @@ def is_address(place: str | Path) -> bool:
 
 def store_exists(place: str | Path) -> bool:
     """Return whether there is an index at a place; a kill before the first transaction leaves none."""
-    return bool(_kind_of(place).exists(place))
+    return _kind_of(place).exists(place)
 
 
 def create_store(place: str | Path, embedder: str, fingerprint: str, dim: int) -> Store:
@@ -33,8 +32,7 @@ def create_store(place: str | Path, embedder: str, fingerprint: str, dim: int) -
         SeesayError: there is one already, or it cannot be written.
     """
     meta = {"embedder": embedder, "fingerprint": fingerprint, "dim": str(dim), "generation": "0"}
-    store: Store = _kind_of(place).create(place, meta | {"identity": uuid.uuid4().hex})
-    return store
+    return _kind_of(place).create(place, meta | {"identity": uuid.uuid4().hex})
 
 
 def open_store(place: str | Path) -> Store:
@@ -43,11 +41,10 @@ def open_store(place: str | Path) -> Store:
     Raises:
         SeesayError: there is none, it is not an index, damaged, or made by another version of seesay.
     """
-    store: Store = _kind_of(place).open(place)
-    return store
+    return _kind_of(place).open(place)
 
 
-def _kind_of(place: str | Path) -> Any:
+def _kind_of(place: str | Path) -> type[Store]:
     if is_address(place):
         with naming_extras():
             from seesay.search.postgresql import DatabaseStore

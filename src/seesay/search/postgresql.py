@@ -13,7 +13,7 @@ import re
 import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Self
 
@@ -508,10 +508,12 @@ class _Thumbnails:
         return None if row is None else bytes(row[0])
 
     def write(self, name: str, data: bytes) -> None:
-        with self._database.transaction("READ WRITE") as connection:
+        # Without the right to write, a thumbnail is made each time, as on a read-only disk.
+        with suppress(SeesayError), self._database.transaction("READ WRITE") as connection:
             put = "INSERT INTO thumbnails VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET data = excluded.data"
             connection.execute(put, (name, data))
 
-    def delete(self, name: str) -> None:
-        with self._database.transaction("READ WRITE") as connection:
-            connection.execute("DELETE FROM thumbnails WHERE name = ?", (name,))
+    def delete(self, names: Iterable[str]) -> None:
+        if rows := [(name,) for name in names]:
+            with self._database.transaction("READ WRITE") as connection:
+                connection.executemany("DELETE FROM thumbnails WHERE name = ?", rows)

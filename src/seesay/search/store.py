@@ -12,13 +12,13 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import UnionType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,7 +84,7 @@ class Store(ABC):
         self._known_roots: tuple[int, list[Root]] = -1, []
         self._in_folders = -1, Counter[str]()  # images by folder, with the generation
         try:
-            self.meta = dict[str, str](typed(meta, str, str))
+            self.meta = dict[str, str](_typed(meta, str, str))
         except TypeError as error:
             raise self._damaged(f"what it says of itself: {error}") from error
         if missing := {"embedder", "fingerprint", "dim", "identity"} - self.meta.keys():
@@ -94,6 +94,21 @@ class Store(ABC):
         if not re.fullmatch(r"[1-9][0-9]{0,5}", self.meta["dim"]):
             raise self._damaged("its dimension")
         self.dim = int(self.meta["dim"])
+
+    @staticmethod
+    @abstractmethod
+    def exists(place: str | Path) -> bool:
+        """See `seesay.search.places.store_exists`."""
+
+    @classmethod
+    @abstractmethod
+    def create(cls, place: str | Path, meta: Mapping[str, str]) -> Self:
+        """Create an empty store with this metadata; see `seesay.search.places.create_store`."""
+
+    @classmethod
+    @abstractmethod
+    def open(cls, place: str | Path) -> Self:
+        """See `seesay.search.places.open_store`."""
 
     @abstractmethod
     def _damaged(self, what: str) -> SeesayError:
@@ -171,7 +186,7 @@ class Store(ABC):
         """Yield a connection that sees one consistent state."""
 
     @abstractmethod
-    def _ids(self, connection: Connection, among: str, values: Sequence[object]) -> NDArray[np.int64]:
+    def _ids(self, connection: Connection, _among: str, values: Sequence[object]) -> NDArray[np.int64]:
         """Return the ids (n,) of items, in order; `among` is the end of a query."""
 
     @abstractmethod
@@ -202,11 +217,10 @@ class Store(ABC):
     def roots(self) -> list[Root]:
         """Return the image folders; none before the first update."""
         with self._read() as connection:
-            if self._known_roots[0] != (
-                generation := self._generation(connection)
-            ):  # asked for with every hit
+            generation = self._generation(connection)
+            if self._known_roots[0] != generation:  # asked for with every hit
                 query = "SELECT name, folder, seal FROM roots ORDER BY name LIMIT ?"
-                rows = typed(connection.execute(query, (MOST_ROOTS + 1,)), str, str, str)
+                rows = _typed(connection.execute(query, (MOST_ROOTS + 1,)), str, str, str)
                 if len(rows) > MOST_ROOTS:
                     raise self._damaged(f"more than {MOST_ROOTS} folders")
                 roots = [Root(name, Path(folder), seal) for name, folder, seal in rows]
@@ -219,7 +233,7 @@ class Store(ABC):
         """Return the number of skipped files of each kind in the last updates of the folders."""
         with self._read() as connection:
             counts = [json.loads(text) for (text,) in connection.execute("SELECT not_read FROM roots")]
-            each = typed((pair for folder in counts for pair in dict(folder).items()), str, int)
+            each = _typed((pair for folder in counts for pair in dict(folder).items()), str, int)
         total = Counter[str]()
         for kind, count in each:
             total[kind] += count
@@ -229,7 +243,7 @@ class Store(ABC):
         """Return the patterns of files and folders that updates leave out."""
         text = self._meta("exclude") or "[]"
         with self._read():
-            return [str(pattern) for (pattern,) in typed(((each,) for each in list(json.loads(text))), str)]
+            return [str(pattern) for (pattern,) in _typed(((each,) for each in list(json.loads(text))), str)]
 
     def background(self) -> str | None:
         """Return the gallery that was stored, see `seesay.search.judging`, or None."""
@@ -242,7 +256,7 @@ class Store(ABC):
     def _rows(self, query: str, values: Sequence[object], *types: type | UnionType) -> list[tuple[Any, ...]]:
         """Return the rows of a query, whose columns have these types."""
         with self._read() as connection:
-            return typed(connection.execute(query, values), *types)
+            return _typed(connection.execute(query, values), *types)
 
     def count(self, kind: Kind) -> int:
         """Count the items of a kind."""
@@ -294,11 +308,11 @@ class Store(ABC):
     def matching(self, where: Filter) -> NDArray[np.int64]:
         """Return the ids (n,) of the images that match a filter, in order."""
         with self._read() as connection:
-            return self._ids(connection, among(where), where.values)
+            return self._ids(connection, _among(where), where.values)
 
     def has(self, where: Filter) -> bool:
         """Return whether an image matches a filter."""
-        return self._rows(f"SELECT EXISTS (SELECT 1 {among(where)})", where.values, int) == [(1,)]
+        return self._rows(f"SELECT EXISTS (SELECT 1 {_among(where)})", where.values, int) == [(1,)]
 
     def newest(
         self,
@@ -331,7 +345,7 @@ class Store(ABC):
 
     def months(self, where: Filter = EVERYTHING) -> dict[str, int]:
         """Return the number of images of each month, such as "2019-06", newest first."""
-        only = f"AND id IN (SELECT items.id {among(where)})" if where.limits else ""
+        only = f"AND id IN (SELECT items.id {_among(where)})" if where.limits else ""
         query = f"""SELECT substr(time, 1, 7) AS month, COUNT(*) FROM items WHERE kind = 'image' {only}
             GROUP BY month ORDER BY month DESC"""
         return dict(self._rows(query, where.values, str, int))
@@ -434,7 +448,7 @@ class Store(ABC):
         return ids, vectors
 
 
-def among(where: Filter) -> str:
+def _among(where: Filter) -> str:
     """Return the end of a query for the images that match a filter; only sizes need the table of vectors."""
     sizes = {"orientation", "width", "height"}
     images = (
@@ -443,7 +457,7 @@ def among(where: Filter) -> str:
     return f"{images} AND ({where.sql})"
 
 
-def typed(rows: Iterable[tuple[Any, ...]], *types: type | UnionType) -> list[tuple[Any, ...]]:
+def _typed(rows: Iterable[tuple[Any, ...]], *types: type | UnionType) -> list[tuple[Any, ...]]:
     """Check the types of the columns of rows, since SQLite columns may contain any type.
 
     Raises:

@@ -50,8 +50,8 @@ class Files(Protocol):
         """Keep a thumbnail if that is possible."""
         ...
 
-    def delete(self, name: str) -> None:
-        """Delete a thumbnail, if there is one."""
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete the thumbnails that there are."""
         ...
 
 
@@ -88,9 +88,9 @@ class ThumbnailFolder:
                 with replacing(file) as beside:
                     beside.write_bytes(data)
 
-    def delete(self, name: str) -> None:
+    def delete(self, names: Iterable[str]) -> None:
         """See `Files`."""
-        if (file := self._file(name)) is not None:
+        for file in filter(None, map(self._file, names)):
             with suppress(OSError):
                 file.unlink(missing_ok=True)
 
@@ -135,5 +135,4 @@ class Thumbnails:
 
     def drop(self, keys: Iterable[str]) -> None:
         """Delete the thumbnails of removed contents."""
-        for name in filter(None, map(self._name, keys)):
-            self._files.delete(name)
+        self._files.delete(filter(None, map(self._name, keys)))
