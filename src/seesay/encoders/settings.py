@@ -203,7 +203,7 @@ SENTENCE_ENCODERS: EncoderRegistry[type[SentenceEncoder] | type[SentenceFeatures
     "seesay.sentence_encoders",
     modules=_modules(
         ("sentences.word_vectors", ["mean", "tfidf"]),
-        ("sentences.fisher", ["gmm", "lmm", "hglmm", "gmm+hglmm", "hglmm-minilm"]),
+        ("sentences.fisher", ["gmm", "lmm", "hglmm", "gmm+hglmm"]),
         ("sentences.minilm", ["minilm", "minilm-int8"]),
         ("sentences.quick_thought", ["quick-thought"]),
         ("sentences.given", ["vectors"]),

@@ -89,7 +89,7 @@ def test_both_mixtures_stand_side_by_side():
     np.testing.assert_array_equal(both, np.hstack(parts))
 
 
-@pytest.mark.parametrize("name", sorted(set(FITTED) - {"hglmm-minilm"}))  # MiniLM has a vector of any word
+@pytest.mark.parametrize("name", FITTED)
 def test_training_sentences_without_a_known_word_are_refused(name: str):
     with pytest.raises(SeesayError, match="training sentence"):
         fit_sentence_encoder(name, ["xqzzt qqqqzz", "zzxxqq"], 12)

@@ -11,7 +11,6 @@ from sklearn.decomposition import FastICA
 from sklearn.mixture import GaussianMixture
 
 from seesay.encoders.sentences import fisher as module
-from seesay.encoders.sentences.base import fit_sentence_encoder
 from seesay.encoders.sentences.fisher import Mixture, fisher_vectors, fit_ica, fit_mixture, normalise
 from seesay.encoders.sentences.word_vectors import Bags
 
@@ -246,24 +245,6 @@ def test_the_same_seed_gives_the_same_mixture():
     x = two_groups()
     first, second = fit_mixture(x, "hglmm", 5), fit_mixture(x, "hglmm", 5)
     np.testing.assert_array_equal(first.location, second.location)
-
-
-def test_of_wider_vectors_the_first_components_are_separated():
-    rng = np.random.default_rng(0)
-    wide = rng.laplace(size=(500, 6)) * [5, 4, 3, 0.2, 0.1, 0.05]
-    few, whole = fit_ica(wide, components=3), fit_ica(wide[:, :3])
-    assert few.unmixing.shape == (3, 6)
-    close = np.abs(np.corrcoef(few.sources(wide).T, whole.sources(wide[:, :3]).T)[:3, 3:])
-    assert (close.max(axis=1) > 0.99).all()
-
-
-def test_words_that_glove_lacks_count_with_minilm():
-    texts = ["two dogs play in the snow", "a red car", "a man rides a horse", "the girl has a hat"] * 3
-    zeros = {}
-    for name in ("hglmm", "hglmm-minilm"):
-        encoder = fit_sentence_encoder(name, texts, 4)
-        zeros[name] = not encoder.encode(["blorptangle"]).any()
-    assert zeros == {"hglmm": True, "hglmm-minilm": False}
 
 
 def test_rounding_does_not_choose_the_side_of_a_word_on_a_median() -> None:

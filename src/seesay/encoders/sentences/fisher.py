@@ -8,7 +8,7 @@ components of their vectors, found by FastICA (Hyvärinen and Oja 2000).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import ClassVar, Literal, Self, TypeVar
 
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from seesay.arrays import Floats, Vectors
 from seesay.encoders import register_sentence_encoder
-from seesay.encoders.sentences.base import Tensors, load_sentence_encoder
-from seesay.encoders.sentences.word_vectors import Bags, Remembered, WordFeatures
+from seesay.encoders.sentences.base import Tensors
+from seesay.encoders.sentences.word_vectors import Bags, WordFeatures
 from seesay.errors import SeesayError
 from seesay.progress import progress
 
@@ -187,18 +187,13 @@ class Ica:
         return (vectors - self.mean) @ self.unmixing.T
 
 
-def fit_ica(vectors: Vectors, components: int | None = None) -> Ica:
-    """Fit symmetric FastICA with the log-cosh contrast to vectors (n, d), which are whitened.
-
-    Wider vectors are reduced to their first `components` principal components.
-    """
+def fit_ica(vectors: Vectors) -> Ica:
+    """Fit symmetric FastICA with the log-cosh contrast to vectors (n, d), which are whitened."""
     x = vectors.astype(np.float64)
     mean = x.mean(axis=0)
     x -= mean
     values, axes = np.linalg.eigh(x.T @ x / len(x))
     kept = values > values[-1] * 1e-9
-    if components is not None:
-        kept[:-components] = False
     whitening = (axes[:, kept] / np.sqrt(values[kept])).T
     return Ica(mean, _rotation(x @ whitening.T) @ whitening)
 
@@ -229,7 +224,6 @@ class FisherVectors(WordFeatures):
     """Fisher vectors of a sentence's words after ICA, side by side for several mixtures."""
 
     kinds: ClassVar[tuple[Kind, ...]]
-    components: ClassVar[int | None] = None  # of the words' vectors; None for all
     ica: Ica
     mixtures: tuple[Mixture, ...]
 
@@ -243,7 +237,7 @@ class FisherVectors(WordFeatures):
                 f"Fisher vectors need words with a vector, but the {len(texts)} training sentences have "
                 f"{len(vectors)}. Are they in English? If not, set sentence_encoder to tfidf."
             )
-        ica = fit_ica(vectors, components=cls.components)
+        ica = fit_ica(vectors)
         sources = ica.sources(vectors)
         return cls(ica, tuple(fit_mixture(sources, kind) for kind in cls.kinds))
 
@@ -287,21 +281,6 @@ class HybridFisherVectors(FisherVectors):
     """Fisher vectors of GloVe word vectors under a hybrid Gaussian-Laplacian mixture."""
 
     kinds = ("hglmm",)
-
-
-def _read_alone(words: Sequence[str]) -> tuple[Vectors, NDArray[np.bool_]]:
-    """Compute MiniLM's vectors of words, each as a sentence, (n, 384); all words are known."""
-    return load_sentence_encoder("minilm").encode(words), np.ones(len(words), bool)
-
-
-@register_sentence_encoder("hglmm-minilm")
-class HybridFisherVectorsOfMiniLM(FisherVectors):
-    """HGLMM Fisher vectors of MiniLM's vectors of single words, reduced to 100 principal components."""
-
-    options: ClassVar[Mapping[str, Sequence[str]]] = {}
-    kinds = ("hglmm",)
-    components = 100
-    look_up = staticmethod(Remembered(_read_alone))
 
 
 @register_sentence_encoder("gmm+hglmm")
