@@ -37,12 +37,12 @@ from torch import Tensor, nn
 from benchmarks._harness import arguments, peak_mib, report
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import decode
-from seesay.data.scenes import write_scenes
 from seesay.data.walk import walk_files
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.efficientnet import load_lite
 from seesay.encoders.images.encode import encode_images, fill_stores
 from seesay.encoders.networks.lite import PixelsToFeatures
+from tools.scenes import write_scenes
 
 NETWORK = "efficientnet-lite0"
 IMAGES = 32

@@ -171,7 +171,7 @@ def flickr8k(made_once: Callable[..., Path]) -> Path:
 @pytest.fixture(scope="session")
 def scenes(made_once: Callable[..., Path]) -> Path:
     """A captioned corpus of drawn scenes, 60 images."""
-    from seesay.data.scenes import write_scenes
+    from tools.scenes import write_scenes
 
     return made_once("scenes", lambda folder: write_scenes(folder, images=60, seed=7))
 

@@ -38,7 +38,7 @@ def plugin(tmp_path: Path) -> Path:
 def test_contributing_can_be_followed(plugin: Path) -> None:
     (plugin / "shown.txt").write_text("".join(SHOWN.findall(PAGE.read_text("utf-8"))), encoding="utf-8")
     program = "import doctest; raise SystemExit(doctest.testfile('shown.txt', module_relative=False)[0])"
-    path = os.pathsep.join([str(plugin), str(PAGE.parent / "src")])
+    path = os.pathsep.join([str(plugin), str(PAGE.parent / "src"), str(PAGE.parent)])
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=plugin,

@@ -193,7 +193,8 @@ def _try(wheel: Path, work: Path) -> None:
     _run(
         python,
         "-c",
-        "from seesay.data.scenes import write_scenes; write_scenes('scenes', images=40, seed=1)",
+        f"import sys; sys.path.append({str(ROOT)!r}); from tools.scenes import write_scenes; "
+        "write_scenes('scenes', images=40, seed=1)",
         cwd=here,
     )
     seesay = python.with_name("seesay")

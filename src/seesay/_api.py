@@ -78,11 +78,10 @@ def train(
 
     Example:
         >>> import tempfile, seesay
-        >>> from seesay.data.scenes import write_scenes
-        >>> folder = tempfile.mkdtemp()
-        >>> write_scenes(f"{folder}/scenes", images=30, seed=1)
-        >>> corpus = seesay.read_corpus(f"{folder}/scenes")
-        >>> run = seesay.train("irmatch-s", corpus, out=f"{folder}/run", margin=0.2, epochs=1,
+        >>> from PIL import Image
+        >>> squares = [Image.new("RGB", (64, 64), f"hsl({12 * n}, 90%, 50%)") for n in range(30)]
+        >>> corpus = seesay.corpus_of([(image, "a coloured square", None) for image in squares])
+        >>> run = seesay.train("irmatch-s", corpus, out=f"{tempfile.mkdtemp()}/run", margin=0.2, epochs=1,
         ...     encoders=["efficientnet-lite0"], matcher={"dim": 24})
         >>> run.recipe.loss.margin, run.dim
         (0.2, 24)

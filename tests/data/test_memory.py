@@ -11,10 +11,10 @@ from PIL import Image
 
 import seesay
 from seesay.data.images import decode
-from seesay.data.scenes import write_scenes
 from seesay.errors import SeesayError
 from seesay.runs.summary import open_corpus_of, trained_on
 from tests.data.readers.conftest import jpeg
+from tools.scenes import write_scenes
 
 
 def test_images_of_every_kind_with_sentences(tmp_path: Path) -> None:

@@ -21,11 +21,11 @@ from seesay import __version__ as version
 from seesay.cli import main, with_all_commands
 from seesay.cli.printing import show_answer
 from seesay.data.readers import read_corpus
-from seesay.data.scenes import write_scenes
 from seesay.device import chosen_device
 from seesay.metrics import retrieval_metrics
 from seesay.search import Index
 from tests.end_to_end.command import seesay
+from tools.scenes import write_scenes
 
 KEYS = {"protocol", "split", "about", "content", "metrics"}
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from seesay.data.scenes import write_scenes
 from tests.end_to_end.command import seesay
+from tools.scenes import write_scenes
 
 SOURCE = Path(__file__).parents[2] / "src"
 RUN = """

@@ -12,7 +12,7 @@ import typer.main
 from PIL import Image
 
 from seesay.cli import main, with_all_commands
-from seesay.data.scenes import write_scenes
+from tools.scenes import write_scenes
 
 MINE = b"the only copy"
 

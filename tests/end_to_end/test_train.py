@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from seesay.data.readers import read_corpus
-from seesay.data.scenes import write_scenes
 from seesay.runs.run import Run
 from tests.end_to_end.command import seesay
+from tools.scenes import write_scenes
 
 SMALL = ("--set", "encoders=[efficientnet-lite0]", "--set", "dim=24", "--set", "epochs=1")
 

@@ -19,7 +19,6 @@ from seesay.data.boxes import iou, vote
 from seesay.data.corpus import Corpus
 from seesay.data.images import EncodedImage, decode
 from seesay.data.readers import read_corpus
-from seesay.data.scenes import SceneObject, draw_scene
 from seesay.encoders.proposals import propose
 from seesay.encoders.regions import RegionEncoder, load_region_encoder
 from seesay.errors import ImageError, SeesayError
@@ -34,6 +33,7 @@ from seesay.grounding import (
 from seesay.runs.calibration import Calibration, ScoreCalibration
 from seesay.runs.run import Run
 from tests.search.colours import Colours
+from tools.scenes import SceneObject, draw_scene
 
 OBJECTS = [SceneObject("large", "red", "circle", 40, 40), SceneObject("large", "blue", "square", 115, 85)]
 

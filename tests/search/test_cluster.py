@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from seesay.data.scenes import write_scenes
 from seesay.errors import SeesayError
 from seesay.search import Index
 from seesay.search import cluster as cluster_module
@@ -19,6 +18,7 @@ from seesay.search.encoding import Batch
 from seesay.search.photo import NewPhoto
 from tests.encoders.images.test_cluster import WithoutRay
 from tests.search.colours import Colours
+from tools.scenes import write_scenes
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageEnhance, ImageFont
 
-from seesay.data.scenes import write_scenes
 from seesay.search import Index
 from seesay.search.duplicates import stacks
 from tests.search.colours import Colours, gallery, picture
+from tools.scenes import write_scenes
 
 WORDS = ("dear", "order", "amount", "invoice", "days", "house", "milk", "bread", "train", "seat", "gate")
 

@@ -11,7 +11,6 @@ import torch
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
-from seesay.data.scenes import write_scenes
 from seesay.errors import SeesayError
 from seesay.losses.base import Batch
 from seesay.recipes.load import load_recipe, settings_digest
@@ -23,6 +22,7 @@ from seesay.runs.run import Run
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.sentence_task import SentenceTask, Teacher
 from seesay.training.train import train
+from tools.scenes import write_scenes
 
 
 @pytest.fixture(scope="module")

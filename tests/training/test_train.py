@@ -18,7 +18,6 @@ import seesay
 from seesay.data.corpus import Corpus
 from seesay.data.images import EncodedImage
 from seesay.data.readers import read_corpus
-from seesay.data.scenes import write_scenes
 from seesay.errors import SeesayError
 from seesay.matchers import IRMatch, Matcher, PairMatcher, Sentences, register_matcher
 from seesay.matchers.settings import MATCHERS
@@ -40,6 +39,7 @@ from seesay.training.epochs import Callback
 from seesay.training.train import train
 from tests.training.steps import counted_steps
 from tests.training.test_callbacks import SMALL
+from tools.scenes import write_scenes
 
 
 def small(*changes: str, name: str = "irmatch-s") -> Recipe:

@@ -10,9 +10,9 @@ from pathlib import Path
 from random import Random
 
 from seesay.cli import main
-from seesay.data.scenes import write_scenes
 from seesay.runs.folders import run_folder
 from seesay.search.index import Index
+from tools.scenes import write_scenes
 from tools.torture.base import Outcome, Stage, attack
 
 

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from seesay.data.scenes import write_scenes
 from seesay.paths import file_digest
 from seesay.runs.folders import run_folder
 from tests.search.colours import gallery
+from tools.scenes import write_scenes
 from tools.torture.base import ROOT, Outcome, Stage, attack
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS)

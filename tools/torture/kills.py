@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from seesay.data.images import content_key
-from seesay.data.scenes import write_scenes
 from seesay.encoders.stores import FeatureStore
 from seesay.search.index import Index
 from tests.search.colours import Colours
+from tools.scenes import write_scenes
 from tools.torture.base import ROOT, Outcome, Stage, attack
 
 UPDATE = """

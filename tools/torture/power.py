@@ -24,11 +24,11 @@ from typing import TypeAlias
 from PIL import Image
 
 from seesay.data.images import content_key
-from seesay.data.scenes import write_scenes
 from seesay.errors import SeesayError
 from seesay.runs.folders import run_folder
 from seesay.search.index import Index
 from tests.search.colours import Colours
+from tools.scenes import write_scenes
 from tools.torture.base import ROOT, Outcome, Stage, attack
 from tools.torture.kills import UPDATE, change, picture, training_processes
 

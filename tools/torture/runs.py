@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import onnx
 
-from seesay.data.scenes import write_scenes
 from seesay.runs.folders import run_folder
+from tools.scenes import write_scenes
 from tools.torture.base import Outcome, Stage, attack
 from tools.torture.disk import ask, failing_process, wrong_with
 

@@ -72,17 +72,14 @@ def evaluate(
         SeesayError: the runs cannot be combined, or the protocol cannot measure them on the corpus.
 
     Example:
-        >>> from tempfile import mkdtemp
         >>> import numpy as np
+        >>> from PIL import Image
         >>> import seesay
-        >>> from seesay.data.scenes import write_scenes
-        >>> folder = mkdtemp()
-        >>> write_scenes(folder, images=20, seed=0)
-        >>> corpus = seesay.read_corpus(folder)
-        >>> test = corpus.split("test")
-        >>> scores = np.arange(len(test.images))[:, None] == test.image_of_sentence()
+        >>> squares = [(Image.new("RGB", (64, 64), colour), colour) for colour in ("red", "blue")]
+        >>> corpus = seesay.corpus_of([(image, [f"a {c} square", c], "test") for image, c in squares])
+        >>> scores = np.arange(2)[:, None] == corpus.image_of_sentence()
         >>> print(seesay.evaluate(scores.astype(np.float32), corpus))
-        standard, test: 2 images, 10 sentences
+        standard, test: 2 images, 4 sentences
         S R@1     100.0  [100.0, 100.0]
         S R@5     100.0  [100.0, 100.0]
         S R@10    100.0  [100.0, 100.0]

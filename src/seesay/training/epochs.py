@@ -30,13 +30,13 @@ class Callback:
 
     Example:
         >>> import tempfile, seesay
-        >>> from seesay.data.scenes import write_scenes
+        >>> from PIL import Image
         >>> class Printed(seesay.Callback):
         ...     def on_epoch_end(self, epoch, metrics):
         ...         print(epoch, sorted(metrics)[:3])
-        >>> folder = tempfile.mkdtemp()
-        >>> write_scenes(f"{folder}/scenes", images=30, seed=1)
-        >>> run = seesay.train("irmatch-s", f"{folder}/scenes", out=f"{folder}/run", epochs=1,
+        >>> squares = [Image.new("RGB", (64, 64), f"hsl({12 * n}, 90%, 50%)") for n in range(30)]
+        >>> corpus = seesay.corpus_of([(image, "a coloured square", None) for image in squares])
+        >>> run = seesay.train("irmatch-s", corpus, out=f"{tempfile.mkdtemp()}/run", epochs=1,
         ...     encoders=["efficientnet-lite0"], matcher={"dim": 24}, callbacks=[Printed()])
         1 ['active', 'loss', 'lr']
     """

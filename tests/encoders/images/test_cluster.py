@@ -18,13 +18,13 @@ import pytest
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import EncodedImage
 from seesay.data.readers import read_corpus
-from seesay.data.scenes import write_scenes
 from seesay.encoders import fill_stores, load_image_encoder
 from seesay.encoders.images import cluster as cluster_module
 from seesay.encoders.images.cluster import fill_stores_on_cluster
 from seesay.encoders.stores import FeatureStore
 from seesay.errors import MissingExtraError, SeesayError
 from seesay.search import Index
+from tools.scenes import write_scenes
 
 ENCODER = "efficientnet-lite0"
 

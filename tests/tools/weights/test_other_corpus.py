@@ -12,7 +12,6 @@ import torch
 
 from seesay.data.corpus import Corpus, Sentence
 from seesay.data.readers import read_corpus
-from seesay.data.scenes import write_scenes
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
@@ -21,6 +20,7 @@ from seesay.runs.inputs import Inputs
 from seesay.runs.sentences import PreparedSentences
 from seesay.training.train import train
 from seesay_weights.other_corpus import OtherCorpus
+from tools.scenes import write_scenes
 
 SMALL = ("encoders=[efficientnet-lite0]", "arrays=[pooled]", "sentence_encoder=null")
 TINY = (

@@ -28,7 +28,7 @@ def read_corpus(
     caption_column: str | None = None,
     subset: int | None = None,
 ) -> Corpus:
-    """Read a corpus from a folder, or from a JSON file, table or token file.
+    r"""Read a corpus from a folder, or from a JSON file, table or token file.
 
     Args:
         path: the folder or file.
@@ -48,18 +48,15 @@ def read_corpus(
             cannot be read.
 
     Example:
+        >>> from pathlib import Path
         >>> from tempfile import mkdtemp
+        >>> from PIL import Image
         >>> from seesay import read_corpus
-        >>> from seesay.data.scenes import write_scenes
-        >>> folder = mkdtemp()
-        >>> write_scenes(folder, images=10, seed=0)
-        >>> corpus = read_corpus(folder)
-        >>> len(corpus.images), len(corpus.sentences), len(corpus.split("test").images)
-        (10, 50, 1)
-        >>> corpus.sentences[0].text
-        'a small blue square is to the left of a small yellow circle'
-        >>> read_corpus(folder, phrases=True).sentences[0].text
-        'a small blue square'
+        >>> folder = Path(mkdtemp())
+        >>> Image.new("RGB", (64, 64), "red").save(folder / "red.jpg")
+        >>> _ = (folder / "captions.csv").write_text("image,caption,split\nred.jpg,a red square,test\n")
+        >>> read_corpus(folder).sentences[0].text
+        'a red square'
     """
     try:
         path = _existing(path)

@@ -165,15 +165,14 @@ def fill_stores(
     Example:
         >>> from pathlib import Path
         >>> from tempfile import mkdtemp
+        >>> from PIL import Image
         >>> import seesay
-        >>> from seesay.data.scenes import write_scenes
         >>> from seesay.encoders import fill_stores, load_image_encoder
-        >>> folder = Path(mkdtemp())
-        >>> write_scenes(folder / "scenes", images=10, seed=0)
-        >>> images = seesay.read_corpus(folder / "scenes").images
-        >>> filled = fill_stores([load_image_encoder("efficientnet-lite0")], folder / "features", images)
+        >>> squares = [Image.new("RGB", (64, 64), colour) for colour in ("red", "blue")]
+        >>> images = seesay.corpus_of([(image, "a square", None) for image in squares]).images
+        >>> filled = fill_stores([load_image_encoder("efficientnet-lite0")], Path(mkdtemp()), images)
         >>> len(filled.stores[0])
-        10
+        2
     """
     sources = sources_of(encoders)
     stores, of_encoders = open_stores(encoders, folder)

@@ -7,7 +7,7 @@ import pytest
 from seesay.data.images import decode
 from seesay.data.readers import read_corpus
 from seesay.data.readers.builder import OTHER_FILE
-from seesay.data.scenes import (
+from tools.scenes import (
     COLOURS,
     GROUNDS,
     HEIGHT,
