@@ -22,7 +22,6 @@ from seesay.errors import SeesayError
 from seesay.paths import check_file, writing
 from seesay.runs.calibration import Calibration, known_share
 from seesay.runs.config import RunConfig
-from seesay.runs.embedder import Embedder
 from seesay.runs.folders import run_folder
 from seesay.runs.load import load_run
 from seesay.runs.run import Run
@@ -153,7 +152,7 @@ class Grounder:
         SeesayError: the run matches whole images.
     """
 
-    def __init__(self, run: Run, judge: Embedder | None = None) -> None:
+    def __init__(self, run: Run, judge: Run | None = None) -> None:
         settings = run.config.region_settings
         if settings is None:
             raise SeesayError(

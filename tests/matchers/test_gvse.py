@@ -19,7 +19,6 @@ from seesay.matchers.layers import missing_instances, normalised_instances
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.settings import MATCHERS, MatcherInputs
 from seesay.recipes.load import load_recipe
-from seesay.runs.embedder import Embedder
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary
 from seesay.search.index import Index
@@ -313,13 +312,19 @@ def test_a_new_gate_weights_both_metrics_alike(images):
     assert (gate(images) == 0).all()
 
 
-class Prepared(Embedder):
+class Prepared(Run):
     """A fusion whose images and sentences are numbers: that of their row."""
 
-    name, fingerprint, dim = "fusion", "1", 14
+    name, fingerprint, dim, side, calibration = "fusion", "1", 14, 256, None
 
     def __init__(self, matcher, images, sentences):
-        self.matcher, self.images, self.sentences = matcher, images, sentences
+        self._matcher, self.images, self.sentences = matcher, images, sentences
+
+    def unknown_words(self, sentences):
+        return []
+
+    def corrections(self, sentences):
+        return {}
 
     @torch.inference_mode()
     def embed_sentences(self, sentences, query=False):

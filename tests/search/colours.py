@@ -10,7 +10,7 @@ from PIL import Image
 
 from seesay.data.images import DecodedImage, EncodedImage
 from seesay.encoders.images.encode import SHARED_SIDE
-from seesay.runs.embedder import Embedder
+from seesay.runs.run import Run
 from seesay.search import Index, Query
 from seesay.search.preparing import PreparedQuery
 
@@ -56,12 +56,11 @@ def prepared(index: Index, text: str) -> PreparedQuery:
     return found
 
 
-class Colours(Embedder):
+class Colours(Run):
     """Histograms of 4 × 4 × 4 colours, square roots so that they are unit rows."""
 
-    name = "colours"
-    fingerprint = "1"
-    dim = 64
+    name, fingerprint, dim = "colours", "1", 64
+    side, calibration = SHARED_SIDE, None
 
     def __init__(self, fingerprint: str = "1") -> None:
         self.fingerprint = fingerprint
@@ -75,6 +74,9 @@ class Colours(Embedder):
             histogram += np.bincount((rows // 64) @ np.array([16, 4, 1]), minlength=64)
         row: NDArray[np.float32] = np.sqrt(histogram / histogram.sum()).astype(np.float32)
         return row
+
+    def unknown_words(self, sentences: Sequence[str]) -> list[str]:
+        return []
 
     def corrections(self, sentences: Sequence[str]) -> dict[str, str]:
         return self.misspelt

@@ -38,7 +38,6 @@ from seesay.paths import file_digest
 from seesay.progress import Advance
 from seesay.runs.calibration import ScoreCalibration
 from seesay.runs.config import RECIPE, VOCABULARY, WEIGHTS, RunConfig, run_recipe, save_recipe
-from seesay.runs.embedder import Embedder
 from seesay.runs.folders import is_included, run_folder
 from seesay.runs.images import (
     ImageInput,
@@ -63,7 +62,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 128  # images whose files are read before they are encoded
 
 
-class Run(Embedder):
+class Run:
     """A trained matcher with its vocabulary and encoders: embeds and scores images and sentences.
 
     `seesay.load` opens a run from a folder, and `seesay.train` creates one from a corpus. Parts are loaded on

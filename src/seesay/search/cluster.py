@@ -13,13 +13,13 @@ from seesay.encoders.images.cluster import DONE, Columns, check_same, done_on_cl
 from seesay.encoders.images.encode import CHUNK
 from seesay.encoders.stores import SortedKeys, sources_of
 from seesay.errors import SeesayError
-from seesay.runs.embedder import Embedder
+from seesay.runs.run import Run
 from seesay.search.encoding import EncodedElsewhere, new_photos, read_ahead
 from seesay.search.photo import FileState, NewPhoto
 from seesay.search.reader import load_embedder
 
 
-def on_cluster(run: Embedder, address: str) -> EncodedElsewhere:
+def on_cluster(run: Run, address: str) -> EncodedElsewhere:
     """Return a function that encodes photos on a cluster.
 
     Args:

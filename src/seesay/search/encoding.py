@@ -10,7 +10,7 @@ from seesay.data.images import DecodedImage, content_key
 from seesay.data.sources import FileSource
 from seesay.encoders.images.encode import CHUNK, in_threads
 from seesay.errors import ImageError, UnavailableImageError
-from seesay.runs.embedder import Embedder
+from seesay.runs.run import Run
 from seesay.search import thumbnails
 from seesay.search.photo import FileState, NewPhoto
 from seesay.search.preparing import is_finite
@@ -61,7 +61,7 @@ def _batches(file_of: Callable[[str], FileSource], files: Mapping[str, FileState
 
 
 def new_photos(
-    batch: Batch, embedder: Embedder, known: Callable[[Iterable[str]], set[str]]
+    batch: Batch, embedder: Run, known: Callable[[Iterable[str]], set[str]]
 ) -> dict[str, NewPhoto]:
     """Encode files; return their contents by path.
 
@@ -86,7 +86,7 @@ def new_photos(
     return found | {path: photos[key] for path, key in keys.items()}
 
 
-def _encoded(contents: Sequence[tuple[str, str, bytes]], embedder: Embedder) -> Iterator[NewPhoto]:
+def _encoded(contents: Sequence[tuple[str, str, bytes]], embedder: Run) -> Iterator[NewPhoto]:
     """Decode photos and embed them, as many at a time as fit into memory."""
     images, side = list[DecodedImage](), max(embedder.side, thumbnails.SIDE)
     for key, name, data in contents:
@@ -101,7 +101,7 @@ def _encoded(contents: Sequence[tuple[str, str, bytes]], embedder: Embedder) -> 
         yield from _embedded(images, embedder)
 
 
-def _embedded(images: Sequence[DecodedImage], embedder: Embedder) -> Iterator[NewPhoto]:
+def _embedded(images: Sequence[DecodedImage], embedder: Run) -> Iterator[NewPhoto]:
     try:
         vectors = embedder.embed_photos(images)
     except ImageError as error:

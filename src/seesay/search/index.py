@@ -10,8 +10,8 @@ from pathlib import Path, PurePath
 from seesay.data.images import content_key
 from seesay.errors import SeesayError
 from seesay.paths import is_folder
-from seesay.runs.embedder import Embedder
 from seesay.runs.images import read_texts
+from seesay.runs.run import Run
 from seesay.search.contents import Contents, check_patterns, contents_of, examine
 from seesay.search.judging import unrelated_vectors
 from seesay.search.places import create_store, open_store, store_exists
@@ -42,12 +42,12 @@ class Index(IndexReader):
     """
 
     @classmethod
-    def create(cls, place: str | Path, run: str | Path | Embedder = DEFAULT_RUN) -> Index:
+    def create(cls, place: str | Path, run: str | Path | Run = DEFAULT_RUN) -> Index:
         """Create an empty index.
 
         Args:
             place: a new or empty folder, or an address such as "postgresql://localhost/photos#holidays".
-            run: the name or folder of the run that embeds, or any `Embedder`.
+            run: the name or folder of the run that embeds.
 
         Raises:
             SeesayError: the folder is not empty or cannot be created, the database cannot be used or has that
@@ -61,7 +61,7 @@ class Index(IndexReader):
     def open(
         cls,
         place: str | Path,
-        run: str | Path | Embedder | None = None,
+        run: str | Path | Run | None = None,
         root: str | Path | Mapping[str, str | Path] | None = None,
     ) -> Index:
         """Open an index.
@@ -86,7 +86,7 @@ class Index(IndexReader):
     def open_or_create(
         cls,
         place: str | Path,
-        run: str | Path | Embedder | None = None,
+        run: str | Path | Run | None = None,
         photos: Sequence[Path] | None = None,
         root: str | Path | Mapping[str, str | Path] | None = None,
     ) -> Index:
@@ -142,7 +142,7 @@ class Index(IndexReader):
             "faults": {path: reason for path, (*_, reason) in sorted(self.store.skipped().items())},
         }
 
-    def _record(self, run: Embedder) -> None:
+    def _record(self, run: Run) -> None:
         """Record the name of the loaded run, whose folder may have been moved."""
         if run.name != self.run_name:
             with self.store.write() as writer:

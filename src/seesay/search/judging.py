@@ -31,7 +31,7 @@ from seesay.runs.calibration import (
     unrelated_sentences,
     usual_unit,
 )
-from seesay.runs.embedder import Embedder
+from seesay.runs.run import Run
 from seesay.search.hits import Hit
 from seesay.search.preparing import PreparedQuery, finite
 from seesay.search.query import Text
@@ -95,7 +95,7 @@ class Judge:
         self._read: tuple[str | int, Gallery] | None = None
         self._vectors = np.zeros((0, store.dim), np.float32)
 
-    def _current(self, run: Embedder) -> tuple[Gallery, Vectors]:
+    def _current(self, run: Run) -> tuple[Gallery, Vectors]:
         """Return the stored gallery, and the vectors (s, dim) of its sample.
 
         During an update by another process, it is the previous gallery.
@@ -109,7 +109,7 @@ class Judge:
                 self._read = version, gallery
             return self._read[1], self._vectors
 
-    def learn(self, run: Embedder) -> None:
+    def learn(self, run: Run) -> None:
         """Compute the gallery of the current images, and write it to the store, unless it is up to date."""
         with self._lock:
             former = Gallery.from_json(self._store.background())
@@ -120,7 +120,7 @@ class Judge:
                 with self._store.write() as writer:
                     writer.set_meta(background=learned)
 
-    def _learned(self, run: Embedder, newest: int = -1) -> Gallery:
+    def _learned(self, run: Run, newest: int = -1) -> Gallery:
         """Compute the gallery of the current images, with a sample that is evenly spaced among them."""
         ids = self._store.changes("image").alive
         sample = ids[np.linspace(0, len(ids) - 1, min(len(ids), _SAMPLE)).astype(np.int64)]
@@ -129,7 +129,7 @@ class Judge:
         return Gallery(len(ids), sample, unit, newest)
 
     def probabilities(
-        self, hits: Sequence[Hit], asked: PreparedQuery, run: Embedder, best: Sequence[Hit] = ()
+        self, hits: Sequence[Hit], asked: PreparedQuery, run: Run, best: Sequence[Hit] = ()
     ) -> Floats:
         """Return the probabilities (k,) of hits.
 
@@ -200,6 +200,6 @@ def _of_image(scores: NDArray[np.floating], gallery: NDArray[np.floating], image
     return IMAGES.log_odds(1 - (most - scores) / max(most - mean, _LEAST_SPAN * most, _TINY))
 
 
-def unrelated_vectors(run: Embedder) -> Vectors:
+def unrelated_vectors(run: Run) -> Vectors:
     """Embed the unrelated sentences as queries, (b, dim)."""
     return finite(run.embed_sentences(unrelated_sentences(), query=True))

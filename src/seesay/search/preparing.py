@@ -14,7 +14,7 @@ from seesay.arrays import Vector
 from seesay.data.images import DecodedImage, EncodedImage
 from seesay.data.sources import FileSource
 from seesay.errors import ImageError, QueryError, SeesayError
-from seesay.runs.embedder import Embedder
+from seesay.runs.run import Run
 from seesay.search.query import Embedded, Image, Indexed, Part, Query
 from seesay.search.store import Store
 from seesay.text.words import description_in
@@ -48,7 +48,7 @@ class PreparedQuery:
     vector: Vector
 
 
-def prepare_query(query: Query, run: Embedder, store: Store) -> PreparedQuery:
+def prepare_query(query: Query, run: Run, store: Store) -> PreparedQuery:
     """Correct and embed a query; all its sentences are embedded at once.
 
     Args:
@@ -69,7 +69,7 @@ def prepare_query(query: Query, run: Embedder, store: Store) -> PreparedQuery:
     return PreparedQuery(query, meant, corrected, unknown, rows, _sum(meant, rows))
 
 
-def embed_image(run: Embedder, image: DecodedImage | bytes | str | Path, query: bool = False) -> Vector:
+def embed_image(run: Run, image: DecodedImage | bytes | str | Path, query: bool = False) -> Vector:
     """Return the vector (dim,) of a photo, an encoded image or an image file.
 
     Args:
@@ -101,7 +101,7 @@ def _sum(query: Query, rows: Sequence[Vector]) -> Vector:
     return found
 
 
-def _image(term: Image, run: Embedder) -> Vector:
+def _image(term: Image, run: Run) -> Vector:
     try:
         return embed_image(run, term.source)
     except ImageError as error:
@@ -110,7 +110,7 @@ def _image(term: Image, run: Embedder) -> Vector:
         raise ImageError(f'{error} If this is no image but a sentence, put it in "quotes".') from error
 
 
-def _row(part: Part, sentences: Iterator[Vector], run: Embedder, store: Store) -> Vector:
+def _row(part: Part, sentences: Iterator[Vector], run: Run, store: Store) -> Vector:
     if isinstance(part.term, Embedded):
         return part.term.vector
     if isinstance(part.term, Image):

@@ -20,7 +20,7 @@ from seesay.data.images import DecodedImage
 from seesay.data.sources import read_image
 from seesay.errors import QueryError, SeesayError
 from seesay.paths import is_folder, open_file
-from seesay.runs.embedder import Embedder
+from seesay.runs.run import Run
 from seesay.seal import check_seals, is_sealed
 from seesay.search.duplicates import stacks
 from seesay.search.filters import EVERYTHING, Filter, filter_meant
@@ -39,8 +39,8 @@ DEFAULT_RUN = "seesay-small"
 _LEAST_OF_A_NAME = 3  # letters with which files and folders are looked for
 
 
-def load_embedder(run: str | Path | Embedder) -> Embedder:
-    """Load a run by name or folder; embedders are returned unchanged.
+def load_embedder(run: str | Path | Run) -> Run:
+    """Load a run by name or folder; return runs unchanged.
 
     Raises:
         SeesayError: the run does not exist.
@@ -66,13 +66,13 @@ class IndexReader:
     def __init__(
         self,
         store: Store,
-        run: str | Path | Embedder | None = None,
+        run: str | Path | Run | None = None,
         roots: Mapping[str, Path] | None = None,
     ) -> None:
         self.store = store
         self._confirmed = dict(roots or {})
         self.thumbnails = Thumbnails(store.files(), store.meta["identity"])
-        self._embedder: Embedder | None = None
+        self._embedder: Run | None = None
         self._loading = threading.Lock()
         self._judge = Judge(store)
         if run is not None:
@@ -101,7 +101,7 @@ class IndexReader:
         return str(self.store.meta["embedder"])
 
     @property
-    def run(self) -> Embedder:
+    def run(self) -> Run:
         """The run of the vectors, loaded once.
 
         Raises:
@@ -123,7 +123,7 @@ class IndexReader:
                 f"it, give its new place: seesay index --out {quote(self.place)} --run FOLDER."
             )
 
-    def _checked(self, embedder: Embedder) -> Embedder:
+    def _checked(self, embedder: Run) -> Run:
         if (embedder.fingerprint, embedder.dim) != (self.store.meta["fingerprint"], self.store.dim):
             raise SeesayError(
                 f"{self.place}: its vectors were computed by {self.run_name}; this {embedder.name} has "

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from seesay.encoders.images.encode import in_threads
 from seesay.errors import SeesayError
-from seesay.runs.embedder import Embedder
+from seesay.runs.run import Run
 from seesay.search.contents import Contents
 from seesay.search.encoding import EncodedElsewhere, new_photos, read_ahead
 from seesay.search.photo import FileState, NewPhoto, Photo
@@ -69,7 +69,7 @@ class Update:
         embedder: of the index.
     """
 
-    def __init__(self, store: Store, thumbnails: Thumbnails, seen: Contents, embedder: Embedder) -> None:
+    def __init__(self, store: Store, thumbnails: Thumbnails, seen: Contents, embedder: Run) -> None:
         self._started = time.perf_counter()
         self._report = UpdateReport(
             skipped=list(seen.skipped),
