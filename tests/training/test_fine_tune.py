@@ -14,8 +14,9 @@ import yaml
 from safetensors import SafetensorError
 
 from seesay.data.corpus import Corpus
-from seesay.data.images import EncodedImage
-from seesay.encoders.images.base import kept_encoder, load_image_encoder
+from seesay.data.images import EncodedImage, decode
+from seesay.encoders.images.base import crops_of, kept_encoder, load_image_encoder
+from seesay.encoders.images.efficientnet import load_lite
 from seesay.encoders.images.encode import bytes_of, encode_images
 from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
@@ -410,15 +411,38 @@ loss: {kind: margin}
 
 
 def test_a_pair_matcher_is_tuned_too(few: Corpus, tmp_path: Path) -> None:
-    """From maps: the run's CNN is another one, and its scores are those of training."""
+    """Of the CNN the blocks after stride 16; the run's scores are those of training."""
     small = [change for change in BOTH if not change.startswith("matcher.views")]
     changes = [*small, "matcher.maps=[8, 8, 8]", "matcher.image=8", "matcher.hidden=8", "matcher.views=2"]
     run = train(load_recipe("mcnn-st-finetuned", changes=changes), few, tmp_path / "run")
     assert run.recipe.encoders[0].kind == "efficientnet-lite0"
-    assert run.recipe.encoders[0].get("tuned")
+    ours = load_lite("efficientnet-lite0", run.folder, run.recipe.encoders[0].get("tuned")).state_dict()
+    moved = {
+        key
+        for key, value in load_lite("efficientnet-lite0").state_dict().items()
+        if not torch.equal(ours[key], value)
+    }
+    assert {"network._blocks.11._expand_conv.weight", "network._conv_head.weight"} <= moved
+    still = ("network._conv_stem.", "network._fc.", *(f"network._blocks.{i}." for i in range(11)))
+    assert not [key for key in moved if key.startswith(still) or "running" in key]
     found = evaluate(run, few, "standard", "val", resamples=0).to_dict()
     best = TrainingSummary.load(run.folder).best_val
     assert found["metrics"]["mR"] == pytest.approx(best["metrics"]["mR"])
+
+
+def test_an_epoch_shows_one_of_the_views_of_each_image(few: Corpus, concepts: Path) -> None:
+    """The crop of its encoder, or a random one, which stays the same from epoch to epoch."""
+    first = first_step(concepts)
+    task = PixelsTask(first.recipe, ConceptTask.from_corpus(first.recipe, few, first.vocabulary), views=2)
+    seen = []
+    for task.epoch in range(1, 9):
+        seen.append(task.inputs(np.arange(3), "cpu")[0])
+    encoder = load_image_encoder(first.recipe.encoders[0])
+    for image in range(3):
+        different = {squares[image].numpy().tobytes() for squares in seen}
+        pixels = decode(bytes_of(few.images[image]), "scene", 320)
+        assert len(different) == 2
+        assert crops_of(pixels, encoder.size, encoder.crop)[0].tobytes() in different
 
 
 def test_the_control_trains_the_matcher_alone(few: Corpus, tmp_path: Path) -> None:

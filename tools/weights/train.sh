@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Trains seesay-small and puts it, with its encoders in 8 bits, into the package: under an hour on two cores.
+# Trains seesay-small and puts it, with its encoders in 8 bits, into the package.
 #
 #     tools/weights/train.sh FLICKR8K TEXTBOOKS NAMED-PHOTOS
 #

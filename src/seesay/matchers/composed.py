@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import ClassVar, cast
 
 import torch
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
 from seesay.matchers.base import Matcher, PairMatcher, check_images
 from seesay.matchers.sentences import Sentences, SentencesLike, as_sentences
 from seesay.matchers.settings import ComposedSettings, MatcherInputs, MatcherSettings, register_matcher
-from seesay.settings import NonNegative
 
 
 class EnsembleSettings(ComposedSettings):
@@ -39,11 +38,9 @@ class FineTunedSettings(ComposedSettings):
     the first step, in which the CNN is fixed. Loss, optimizer, schedule and batch size are those of the
     second step. The activations of `at_once` images are in memory at a time.
 
-    With `views`, only the blocks after stride 16 are tuned. The output of the earlier blocks is computed once
-    for `views` crops of each image, those of its encoder and random ones, of which each epoch uses one.
+    With `views`, only the blocks after stride 16 are tuned, and each epoch shows one of `views` crops of an
+    image: those of its encoder, and random ones. Without, the whole CNN is tuned on new random crops.
     With `frozen`, the CNN is not tuned: a control that trains the matcher in the same way for as long.
-    `keep_classes` is the weight of a penalty on changes of the classifier's outputs (Li and Hoiem, "Learning
-    without Forgetting", ECCV 2016), which keeps them informative for other images.
     """
 
     rule: ClassVar[str] = "fine-tuning goes on with mcnn, sco, vse++, irmatch, projection or concepts"
@@ -53,15 +50,6 @@ class FineTunedSettings(ComposedSettings):
     at_once: PositiveInt = 32
     views: PositiveInt | None = None
     frozen: bool = False
-    keep_classes: NonNegative = 0.0
-
-    @model_validator(mode="after")
-    def _classes_have_been_seen(self) -> FineTunedSettings:
-        if self.keep_classes and self.views is None:
-            raise ValueError("keep_classes needs the class logits before tuning; set views")
-        if self.keep_classes and self.frozen:
-            raise ValueError("keep_classes has no effect on a frozen CNN; leave it out")
-        return self
 
     def accepts(self, member: MatcherSettings) -> bool:
         """Return whether that matcher can be fine-tuned."""

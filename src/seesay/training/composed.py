@@ -7,17 +7,16 @@ member together with the CNNs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from seesay.data.corpus import Corpus
 from seesay.device import default_device
-from seesay.encoders.images.base import TEN, crops_of
+from seesay.encoders.images.base import TEN
 from seesay.encoders.images.efficientnet import LITE
 from seesay.encoders.images.tuned import copy_tuned, save_tuned
+from seesay.encoders.networks.lite import tunable_parts
 from seesay.encoders.settings import TIMM, EncoderSettings
 from seesay.errors import SeesayError
 from seesay.matchers.composed import FineTunedSettings
@@ -39,7 +38,7 @@ from seesay.training.sentence_task import SentenceTask
 from seesay.training.summarize import finish, summarize
 from seesay.training.task import Task
 from seesay.training.tasks import task_for
-from seesay.training.tuning import FromMaps, FromPixels, PixelsTask, load_tunable, maps_task
+from seesay.training.tuning import FromPixels, PixelsTask, load_tunable
 from seesay.training.words import check_begun
 
 MEMBERS = "members"
@@ -227,30 +226,7 @@ def check_tunable(recipe: Recipe) -> FineTunedSettings:
                 f"Recipe '{recipe.name}': encoders are {', '.join(map(str, recipe.encoders))}; those of "
                 f"{', '.join(LITE)} can be fine-tuned, and timm's with crops: {TEN} and matcher.views=null."
             )
-    if settings.views:
-        _check_views(recipe, settings.views)
-    if settings.keep_classes and "logits" not in recipe.arrays:
-        raise SeesayError(
-            f"Recipe '{recipe.name}': matcher.keep_classes is of logits, which the matcher does not read; "
-            "set arrays: [pooled, logits], or leave it out."
-        )
     return settings
-
-
-def _check_views(recipe: Recipe, views: int) -> None:
-    """Check that maps can be computed for the crops that the encoders take."""
-    crops = {encoder.get("crops") for encoder in recipe.encoders}
-    if len(crops) > 1:
-        raise SeesayError(
-            f"Recipe '{recipe.name}': encoders are {', '.join(map(str, recipe.encoders))}; with "
-            "matcher.views all must take the same crops of an image."
-        )
-    taken = len(crops_of(np.zeros((8, 8, 3), np.uint8), 8, crops.pop()))
-    if views < taken:
-        raise SeesayError(
-            f"Recipe '{recipe.name}': matcher.views is {views}; set it to {taken} or more, which is how many "
-            f"crops of an image {recipe.encoders[0]} takes."
-        )
 
 
 def fine_tune(run: Run, task: Task, on_epoch_end: OnEpochEnd) -> tuple[Recipe, list[Epoch]]:
@@ -273,21 +249,19 @@ def fine_tune(run: Run, task: Task, on_epoch_end: OnEpochEnd) -> tuple[Recipe, l
     assert isinstance(task, SentenceTask | ConceptTask)
     torch.manual_seed(run.recipe.seed)
     networks = [load_tunable(encoder) for encoder in run.recipe.encoders]
-    as_learned: AbstractContextManager[PixelsTask]
-    if settings.views is None:
-        from_what, as_learned = FromPixels, nullcontext(PixelsTask(run.recipe, task))
-    else:
-        from_what, as_learned = FromMaps, maps_task(run, task, settings.views, settings.keep_classes)
-    module = from_what(networks, run.matcher, run.recipe.arrays, settings.at_once).to(run.device)
-    if settings.frozen:
+    module = FromPixels(networks, run.matcher, run.recipe.arrays, settings.at_once).to(run.device)
+    if settings.frozen or settings.views:
         module.networks.requires_grad_(False)
+    if settings.views and not settings.frozen:
+        for network in networks:
+            for part in tunable_parts(network.network):
+                part.requires_grad_(True)
     out.mkdir(parents=True, exist_ok=True)
     view = Run.from_matcher(out, run.recipe, run.vocabulary, run.sentence_encoder, module)
-    with as_learned as tuning:
-        loop = Loop(tuning, view, on_epoch_end)
-        if (out / CHECKPOINT).is_file():
-            loop.restore()
-        weights, history = loop.run()
+    loop = Loop(PixelsTask(run.recipe, task, settings.views), view, on_epoch_end)
+    if (out / CHECKPOINT).is_file():
+        loop.restore()
+    weights, history = loop.run()
     module.load_state_dict(weights)
     if settings.frozen:
         return run.recipe, history

@@ -44,8 +44,6 @@ EIGHT_BITS = "-int8"  # suffix of a network's name
 _GRAPHS: dict[tuple[str, ...], str] = {
     ("pooled", "logits"): "",
     ("fine", "coarse"): "two-maps-",
-    ("maps", "logits"): "stages-",
-    ("maps",): "first-stages-",
 }
 
 LITE = {
@@ -239,13 +237,11 @@ def load_lite(network: str, run: Path | None = None, tuned: str = "") -> PixelsT
 
 
 def load_squares(network: str, outputs: Sequence[str], run: Path | None = None, tuned: str = "") -> nn.Module:
-    """Load a network with these outputs: pooled and logits, fine and coarse, maps, or maps and logits.
+    """Load a network with these outputs: pooled and logits, or fine and coarse.
 
     Maps are computed for squares of any side divisible by 32.
     """
-    from seesay.encoders.networks.lite import PixelsToMaps, PixelsToStages
+    from seesay.encoders.networks.lite import PixelsToMaps
 
     module = load_lite(network, run, tuned)
-    if "fine" in outputs:
-        return PixelsToMaps(module.network).eval()
-    return PixelsToStages(module.network, "logits" in outputs).eval() if "maps" in outputs else module
+    return PixelsToMaps(module.network).eval() if "fine" in outputs else module
