@@ -25,7 +25,7 @@ from seesay.data.readers import read_corpus
 from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.cluster import fill_stores_on_cluster
 from seesay.encoders.images.encode import fill_stores
-from seesay.encoders.stores import FeatureStore
+from seesay.encoders.stores import ArrayStore
 
 ENCODER = "efficientnet-lite0-int8"
 TURNS = 2
@@ -85,13 +85,13 @@ def _on_ray(images: Sequence[CorpusImage], workers: int) -> Taken:
 
     ray.init(address="local", num_cpus=workers, object_store_memory=500 << 20, log_to_driver=False)
     came: list[tuple[float, int]] = []
-    append = FeatureStore.append
+    add = ArrayStore.add
 
-    def append_and_note(store: FeatureStore, keys: Sequence[str], arrays: Any) -> None:
-        came.append((time.perf_counter(), len(keys)))
-        append(store, keys, arrays)
+    def add_and_note(store: ArrayStore, items: Any) -> None:
+        came.append((time.perf_counter(), len(items)))
+        add(store, items)
 
-    FeatureStore.append = append_and_note  # type: ignore[assignment,method-assign]
+    ArrayStore.add = add_and_note  # type: ignore[assignment,method-assign]
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
         fill_stores_on_cluster([load_image_encoder(ENCODER)], Path(folder), images, "auto")

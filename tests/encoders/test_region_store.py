@@ -157,7 +157,7 @@ def test_a_torn_tail_loses_only_the_torn_images(
     torn = fresh(folder)
     width = {"features.f16": 2 * DIM, "boxes.f32": 16}.get(file)
     ends = np.cumsum([len(regions_of(n).boxes) for n in range(1, 7)])
-    whole = length // RECORD.itemsize if width is None else int((ends <= length // width).sum())
+    whole = length // RECORD.size if width is None else int((ends <= length // width).sum())
     there = [n for n in range(1, 7) if key_of(n) in torn]
     assert there == list(range(1, whole + 1))
     assert_holds(torn, there)

@@ -139,10 +139,10 @@ def test_instances_do_not_depend_on_where_the_detector_lies(path: Path, tmp_path
         load_image_encoder({"kind": "instances", "file": str(each)})
         for each in (path, tmp_path / "same.onnx")
     ]
-    first, second = (open_stores([each], tmp_path)[0][0] for each in encoders)
-    first.append(["0" * 32], {name: np.ones((1, dim), np.float32) for name, dim in first.dims.items()})
-    assert second.folder == first.folder
-    assert open_stores(encoders[1:], tmp_path)[0][0].keys() == ["0" * 32]
+    ones = {name: np.ones((1, dim), np.float32) for name, dim in encoders[0].dims.items()}
+    for store in open_stores(encoders[:1], tmp_path).values():
+        store.add({"0" * 32: ones})
+    assert [store.keys() for store in open_stores(encoders[1:], tmp_path).values()] == [["0" * 32]]
 
 
 def test_a_recipe_finds_its_detector_from_anywhere(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

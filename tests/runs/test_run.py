@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 from seesay.data.images import EncodedImage, content_key
-from seesay.encoders.stores import FeatureStore, stores_folder
+from seesay.encoders.stores import open_stores, stores_folder
 from seesay.errors import ImageError, SeesayError
 from seesay.matchers.settings import MatcherSettings
 from seesay.recipes.load import load_recipe
@@ -217,8 +217,7 @@ def test_stored_features_of_a_photo_are_not_computed_again(
     draw = np.random.default_rng(0)
     wrong = [{name: draw.random((1, dim), np.float32) for name, dim in e.dims.items()} for e in run.encoders]
     for encoder, arrays in zip(run.encoders, wrong, strict=True):
-        store = FeatureStore(stores_folder(), encoder.name, encoder.fingerprint, encoder.dims)
-        store.append([content_key(photo)], arrays)
+        open_stores([encoder], stores_folder())[encoder.fingerprint].add({content_key(photo): arrays})
     stored = Run.load("seesay-small", "cpu").embed_photos(photos)
     wanted = run.embed_features(join_features(run.config.arrays, wrong))
     np.testing.assert_allclose(stored, wanted, atol=2e-3)

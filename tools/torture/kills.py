@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from seesay.data.images import content_key
-from seesay.encoders.stores import FeatureStore
+from seesay.encoders.stores import ArrayStore
 from seesay.search.index import Index
 from tests.search.colours import Colours
 from tools.scenes import write_scenes
@@ -112,10 +112,10 @@ def features_of(key: str) -> NDArray[np.float32]:
 def write_features(folder: Path, start: int, written: int) -> None:
     """Append rows for ever, three at a time, each number written to a pipe when it is done; never returns."""
     try:
-        store = FeatureStore(folder, "drawn", "f00d", {"pooled": DIM})
+        store = ArrayStore(folder, {"pooled": ("<f2", DIM)})
         for number in count(start):
             keys = [f"{3 * number + i:032x}" for i in range(3)]
-            store.append(keys, {"pooled": np.stack([features_of(key) for key in keys])})
+            store.add({key: {"pooled": features_of(key)[None]} for key in keys})
             os.write(written, b"%d\n" % number)
     finally:
         os._exit(1)
@@ -137,7 +137,7 @@ def kill_features(stage: Stage) -> Outcome:
         os.waitpid(writer, 0)
         with os.fdopen(read) as pipe:
             done = max([done, *map(int, pipe.read().split())])
-        store = FeatureStore(folder, "drawn", "f00d", {"pooled": DIM})
+        store = ArrayStore(folder, {"pooled": ("<f2", DIM)})
         keys = [f"{number:032x}" for number in range(3 * (done + 1))]
         lost = [key for key in keys if key not in store]
         outcome.check(not lost, f"{len(lost)} of {len(keys)} rows lost")

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
         load_sentence_encoder,
         save_sentence_encoder,
     )
-    from seesay.encoders.stores import FeatureStore
+    from seesay.encoders.stores import ArrayStore
 
 __all__ = [
     "IMAGE_ENCODERS",
     "REGION_ENCODERS",
     "SENTENCE_ENCODERS",
+    "ArrayStore",
     "EncoderSettings",
-    "FeatureStore",
     "ImageEncoder",
     "RegionEncoder",
     "SentenceEncoder",
@@ -126,7 +126,7 @@ class Encoder(Described):
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "stores": ("FeatureStore",),
+        "stores": ("ArrayStore",),
         "images.base": ("ImageEncoder", "list_encoders", "load_image_encoder"),
         "images.encode": ("encode_images", "fill_stores"),
         "regions": ("RegionEncoder", "load_region_encoder"),

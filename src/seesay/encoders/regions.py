@@ -298,7 +298,7 @@ def region_store(folder: Path, encoder: RegionEncoder) -> ArrayStore:
     """Open the store of an encoder's regions by key, under the folder of all stores."""
     made = f"{encoder.stored_as} proposals v{proposals.VERSION}"
     name = hashlib.blake2b(made.encode(), digest_size=8).hexdigest()
-    return ArrayStore(folder / name, made, {"features": ("<f2", encoder.dim), "boxes": ("<f4", 4)})
+    return ArrayStore(folder / name, {"features": ("<f2", encoder.dim), "boxes": ("<f4", 4)})
 
 
 def fill_regions(

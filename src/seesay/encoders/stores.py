@@ -1,13 +1,10 @@
-"""Arrays on disk by content key, in append-only files that survive killed processes, full disks and damage.
-
-`FeatureStore` holds the features of image encoders, which all runs share; some encoders derive their features
-from another encoder's.
-"""
+"""Arrays on disk by content key, in files that survive killed processes, full disks and damage."""
 
 from __future__ import annotations
 
 import json
 import os
+import struct
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,15 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
-from seesay.paths import cache_dir, locked, read_small_json, replace_text
+from seesay.paths import cache_dir, locked, replace_text
 
 if TYPE_CHECKING:
     from seesay.encoders.images.base import ImageEncoder
 
-RECORD = np.dtype([("key", "V16"), ("rows", "<u4"), ("crc", "<u4")])
-INDEX = "rows.bin"
-_META = "store.json"
-_VERSION = 2
+RECORD = struct.Struct("<16sII")  # a key, the number of its rows, and their checksum
+_ARRAYS = "arrays.json"
 _PATIENCE = 3600.0  # seconds to wait for another process, which holds the lock while it writes a batch
 _SUFFIXES = {"<f2": "f16", "<f4": "f32"}
 
@@ -43,7 +38,6 @@ class ArrayStore:
 
     Args:
         folder: the folder of the store, created if it is missing.
-        label: a description for people, which may contain a path.
         arrays: type ("<f2" or "<f4") and width of each array, by name.
 
     Raises:
@@ -52,22 +46,27 @@ class ArrayStore:
     Example:
         >>> import pathlib, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     store = ArrayStore(pathlib.Path(folder), "boxes", {"boxes": ("<f4", 4)})
+        ...     store = ArrayStore(pathlib.Path(folder), {"boxes": ("<f4", 4)})
         ...     store.add({"0" * 32: {"boxes": np.ones((2, 4), np.float32)}})
         ...     print(len(store), store["0" * 32]["boxes"].shape)
         1 (2, 4)
     """
 
-    def __init__(self, folder: Path, label: str, arrays: Mapping[str, tuple[str, int]]) -> None:
-        self.folder = folder
-        self._arrays, self._index = dict(arrays), folder / INDEX
+    def __init__(self, folder: Path, arrays: Mapping[str, tuple[str, int]]) -> None:
+        self.folder, self._arrays, self._index = folder, dict(arrays), folder / "rows.bin"
         self._files = {name: folder / f"{name}.{_SUFFIXES[kind]}" for name, (kind, _) in arrays.items()}
         self._bytes = {name: np.dtype(kind).itemsize * width for name, (kind, width) in arrays.items()}
         self._records = self._rows = 0  # that are complete
         self._ranges: dict[str, tuple[int, int, int]] = {}  # start, stop, checksum
         self._sound: set[str] = set()
-        with alone(folder):
-            self._check_meta(label)
+        with self._alone():
+            path, text = folder / _ARRAYS, json.dumps(self._arrays, sort_keys=True)
+            if not path.exists():
+                replace_text(path, text)
+            elif path.read_bytes() != text.encode():
+                raise SeesayError(f"{path}: a store of another version or encoder; remove {folder}.")
+            for file in (*self._files.values(), self._index):
+                file.touch()
             self._refresh()
 
     def __len__(self) -> int:
@@ -81,7 +80,8 @@ class ArrayStore:
     def __contains__(self, key: str) -> bool:
         """Return whether the rows of that key are in the store and undamaged."""
         if key not in self._sound and key in self._ranges:
-            if _checksum(self._rows_of(key)) != self._ranges[key][2]:
+            start, stop, checksum = self._ranges[key]
+            if _checksum({name: rows[start:stop] for name, rows in self._maps.items()}) != checksum:
                 del self._ranges[key]
                 return False
             self._sound.add(key)
@@ -89,39 +89,44 @@ class ArrayStore:
 
     def __getitem__(self, key: str) -> dict[str, NDArray[Any]]:
         """Return the rows of a key, read-only; raise SeesayError if they are not in the store."""
-        if key not in self:
-            raise SeesayError(f"{self.folder}: {key} is not in this store.")
-        return self._rows_of(key)
+        return {name: self.read([key], name) for name in self._arrays}
 
-    def all_rows(self, keys: list[str], name: str) -> NDArray[Any]:
-        """Return all rows of one array for at least one key, memory-mapped if contiguous, else copied."""
-        parts = [self[key][name] for key in keys]
-        ranges = [self._ranges[key][:2] for key in keys]
+    def read(self, keys: Sequence[str], name: str) -> NDArray[Any]:
+        """Return the rows of one array for some keys, memory-mapped if contiguous, else copied.
+
+        Raises:
+            SeesayError: a key is not in the store.
+        """
+        ranges = [(0, 0)] if not keys else []
+        for key in keys:
+            if key not in self:
+                raise SeesayError(f"{self.folder}: {key} is not in this store.")
+            ranges.append(self._ranges[key][:2])
+        rows = self._maps[name]
         if all(stop == start for (_, stop), (start, _) in pairwise(ranges)):
-            return self._maps[name][ranges[0][0] : ranges[-1][1]]
-        return np.concatenate(parts)
+            return rows[ranges[0][0] : ranges[-1][1]]
+        return np.concatenate([rows[start:stop] for start, stop in ranges])
 
     def add(self, items: Mapping[str, Rows]) -> None:
-        """Append the rows of each key; keys that are already stored keep their rows."""
-        with alone(self.folder):
+        """Append the rows of each key; keys that are already stored keep their rows.
+
+        Raises:
+            SeesayError: a number is not finite or too large for its type, or the rows cannot be written.
+        """
+        with self._alone():
             self._refresh()
             fresh = {
                 key: {name: self._stored(rows[name], kind) for name, (kind, _) in self._arrays.items()}
                 for key, rows in items.items()
                 if key not in self
             }
-            # A process that was killed while it appended has left rows without records.
-            for name, width in self._bytes.items():
-                _cut(self._files[name], self._rows * width)
-            _cut(self._index, self._records * RECORD.itemsize)
             for name, file in self._files.items():
-                append(file, b"".join(rows[name].tobytes() for rows in fresh.values()))
-            records = np.zeros(len(fresh), RECORD)
-            records["key"] = np.array([np.void(bytes.fromhex(key)) for key in fresh], "V16")
-            records["rows"] = [len(next(iter(rows.values()))) for rows in fresh.values()]
-            records["crc"] = [_checksum(rows) for rows in fresh.values()]
+                rows = b"".join(arrays[name].tobytes() for arrays in fresh.values())
+                _write(file, self._rows * self._bytes[name], rows)
+            counts = [(key, len(next(iter(arrays.values())))) for key, arrays in fresh.items()]
+            records = [RECORD.pack(bytes.fromhex(key), n, _checksum(fresh[key])) for key, n in counts]
             # The records come last: without them, rows are ignored.
-            append(self._index, records.tobytes())
+            _write(self._index, self._records * RECORD.size, b"".join(records))
             self._refresh()
 
     def _stored(self, rows: NDArray[Any], kind: str) -> NDArray[Any]:
@@ -135,36 +140,25 @@ class ArrayStore:
             )
         return stored
 
-    def _rows_of(self, key: str) -> dict[str, NDArray[Any]]:
-        start, stop, _ = self._ranges[key]
-        return {name: rows[start:stop] for name, rows in self._maps.items()}
-
     def _refresh(self) -> None:
         """Load new records, up to the first one whose rows are incomplete."""
-        if _size(self._index) < self._records * RECORD.itemsize:  # another process has cut a damaged file
+        if self._index.stat().st_size < self._records * RECORD.size:  # another process has cut a damaged file
             self._records = self._rows = 0
             self._ranges, self._sound = {}, set()
-        whole = min(_size(self._files[name]) // width for name, width in self._bytes.items())
+        with self._index.open("rb") as file:
+            file.seek(self._records * RECORD.size)
+            data = file.read()
+        whole = min(self._files[name].stat().st_size // width for name, width in self._bytes.items())
         ranges = {}
-        for record in self._new_records():
-            stop = self._rows + int(record["rows"])
-            if stop > whole:
+        for key, count, checksum in RECORD.iter_unpack(data[: len(data) // RECORD.size * RECORD.size]):
+            if (stop := self._rows + count) > whole:
                 break
-            ranges[bytes(record["key"]).hex()] = (self._rows, stop, int(record["crc"]))
+            ranges[key.hex()] = (self._rows, stop, checksum)
             self._records, self._rows = self._records + 1, stop
         # The maps come first: other threads may read these ranges meanwhile.
         self._maps = {name: self._map(name) for name in self._arrays}
         self._sound.difference_update(ranges)
         self._ranges |= ranges
-
-    def _new_records(self) -> NDArray[Any]:
-        """Read complete records that have not been loaded yet."""
-        if not self._index.exists():
-            return np.zeros(0, RECORD)
-        with self._index.open("rb") as file:
-            file.seek(self._records * RECORD.itemsize)
-            data = file.read()
-        return np.frombuffer(data, RECORD, len(data) // RECORD.itemsize)
 
     def _map(self, name: str) -> NDArray[Any]:
         """Map a file as a plain array, copy on write: slicing one is much cheaper than slicing a memmap."""
@@ -173,104 +167,39 @@ class ArrayStore:
             return np.zeros((0, width), kind)
         return np.asarray(np.memmap(self._files[name], kind, "c", shape=(self._rows, width)))
 
-    def _check_meta(self, label: str) -> None:
-        """Check that the folder contains these arrays; labels may differ."""
-        path = self.folder / _META
-        meta = {"version": _VERSION, "label": label, "arrays": {k: list(v) for k, v in self._arrays.items()}}
-        if not path.exists():
-            replace_text(path, json.dumps(meta, indent=1))
-            return
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Lock the folder against other processes and threads; raise OSErrors inside as SeesayError."""
+        busy = f"{self.folder}: another process writes there; try again later."
         try:
-            found = read_small_json(path)
-        except ValueError:
-            found = None
-        if not isinstance(found, dict) or found | {"label": label} != meta:
-            raise SeesayError(f"{path}: a store of another version or encoder; remove {self.folder}.")
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with locked(self.folder / "lock", busy, _PATIENCE):
+                yield
+        except OSError as error:
+            raise SeesayError(f"{self.folder}: cannot be read or written ({error.strerror}).") from error
 
 
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Lock a folder against other processes and threads; raise OSErrors inside as SeesayError."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with locked(folder / "lock", f"{folder}: another process writes there; try again later.", _PATIENCE):
-            yield
-    except OSError as error:
-        raise SeesayError(f"{folder}: cannot be read or written ({error.strerror}).") from error
-
-
-def append(path: Path, data: bytes) -> None:
-    """Append bytes to a file and flush them to disk."""
+def _write(path: Path, start: int, data: bytes) -> None:
+    """Replace what a file has from a position on, which a killed process may have left, and flush it."""
     with path.open("ab") as file:
+        file.truncate(start)
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
 
 
-def _size(path: Path) -> int:
-    """The size of a file in bytes, 0 if there is none."""
-    return path.stat().st_size if path.exists() else 0
-
-
-def _cut(path: Path, length: int) -> None:
-    """Truncate a file to at most `length` bytes."""
-    if _size(path) > length:
-        os.truncate(path, length)
-
-
 def _checksum(rows: Rows) -> int:
-    crc = 0
-    for array in rows.values():
-        crc = zlib.crc32(array.tobytes(), crc)
-    return crc
+    return zlib.crc32(b"".join(array.tobytes() for array in rows.values()))
 
 
 def stores_folder() -> Path:
-    """Return the folder of feature and region stores, which all runs share."""
+    """Return the folder of the stores of all encoders, which all runs share."""
     return cache_dir() / "arrays"
 
 
 def has_stores(folder: Path) -> bool:
     """Return whether a folder contains stores."""
-    return next(folder.glob(f"*/{_META}"), None) is not None
-
-
-class FeatureStore(ArrayStore):
-    """Features of images by content key (32 hexadecimal digits), in half precision.
-
-    Args:
-        folder: the parent of the store's folder.
-        encoder: the name of the encoder, for people.
-        key: the name of the store's folder; see `Encoder.stored_as`.
-        dims: the width of each array.
-
-    Raises:
-        SeesayError: the folder has other contents, or cannot be read or written.
-
-    Example:
-        >>> import numpy as np, pathlib, tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     store = FeatureStore(pathlib.Path(folder), "mean-colour", "f00d", {"pooled": 3})
-        ...     store.append(["0" * 32], {"pooled": np.ones((1, 3), np.float32)})
-        ...     print(len(store), store.read(["0" * 32], "pooled"))
-        1 [[1. 1. 1.]]
-    """
-
-    def __init__(self, folder: Path, encoder: str, key: str, dims: Mapping[str, int]) -> None:
-        self.dims = dict(dims)
-        super().__init__(folder / key, encoder, {name: ("<f2", dim) for name, dim in dims.items()})
-
-    def append(self, keys: Sequence[str], arrays: Mapping[str, NDArray[np.float32]]) -> None:
-        """Add rows (n, width) of n images; images that are already stored keep their rows."""
-        self.add({key: {name: arrays[name][i : i + 1] for name in self.dims} for i, key in enumerate(keys)})
-
-    def read(self, keys: Sequence[str], name: str) -> NDArray[np.float32]:
-        """Read the rows of one array, (n, width); raise SeesayError if an image is not in the store."""
-        missing = next((key for key in keys if key not in self), None)
-        if missing is not None:
-            raise SeesayError(f"{self.folder}: {missing} is not in this store.")
-        first = np.array([self._ranges[key][0] for key in keys], np.int64)
-        return np.asarray(self._maps[name][first], np.float32)
+    return next(folder.glob(f"*/{_ARRAYS}"), None) is not None
 
 
 def sources_of(encoders: Sequence[ImageEncoder]) -> dict[str, ImageEncoder]:
@@ -278,44 +207,39 @@ def sources_of(encoders: Sequence[ImageEncoder]) -> dict[str, ImageEncoder]:
     return {encoder.source.stored_as: encoder.source for encoder in encoders}
 
 
-class DerivedStore:
-    """Features that are computed on reading from another encoder's stored features."""
-
-    def __init__(self, encoder: ImageEncoder, store: FeatureStore) -> None:
-        self._encoder, self._store = encoder, store
-
-    def __contains__(self, key: str) -> bool:
-        """Return whether there are features of that image."""
-        return key in self._store
-
-    def read(self, keys: Sequence[str], name: str) -> NDArray[np.float32]:
-        """Compute the rows of one array, (n, width)."""
-        stored = {each: self._store.read(keys, each) for each in self._store.dims}
-        return self._encoder.from_source(stored)[name]
+def open_stores(encoders: Sequence[ImageEncoder], folder: Path) -> dict[str, ArrayStore]:
+    """Open, or create, the stores of the sources of encoders, by their keys; features are half floats."""
+    return {
+        key: ArrayStore(folder / key, {name: ("<f2", dim) for name, dim in source.dims.items()})
+        for key, source in sources_of(encoders).items()
+    }
 
 
-Stores = list[FeatureStore | DerivedStore]  # one per encoder
-
-
-def opened_stores(encoders: Sequence[ImageEncoder], folder: Path) -> Stores | None:
+def opened_stores(encoders: Sequence[ImageEncoder], folder: Path) -> list[ArrayStore] | None:
     """Open the encoders' stores under `folder`; return None unless all exist and are readable."""
     try:
         if all((folder / encoder.source.stored_as).is_dir() for encoder in encoders):
-            return open_stores(encoders, folder)[1]
+            stores = open_stores(encoders, folder)
+            return [stores[encoder.source.stored_as] for encoder in encoders]
     except (SeesayError, OSError):  # such as a cache that is not writable
         pass
     return None
 
 
-def open_stores(encoders: Sequence[ImageEncoder], folder: Path) -> tuple[list[FeatureStore], Stores]:
-    """Open, or create, the stores of the sources of encoders; also return a store for each encoder."""
-    sources = sources_of(encoders).items()
-    opened = {key: FeatureStore(folder, e.name, key, e.dims) for key, e in sources}
-    stores = [opened[encoder.source.stored_as] for encoder in encoders]
-    return list(opened.values()), [
-        store if encoder.source is encoder else DerivedStore(encoder, store)
-        for encoder, store in zip(encoders, stores, strict=True)
-    ]
+def read_features(
+    encoder: ImageEncoder, store: ArrayStore, keys: Sequence[str], name: str
+) -> NDArray[np.float32]:
+    """Read one array of an encoder, (n, width), from the store of its source.
+
+    What an encoder derives from its source's features is computed now.
+
+    Raises:
+        SeesayError: a key is not in the store.
+    """
+    if encoder.source is encoder:
+        return np.asarray(store.read(keys, name), np.float32)
+    stored = {each: np.asarray(store.read(keys, each), np.float32) for each in encoder.source.dims}
+    return encoder.from_source(stored)[name]
 
 
 class SortedKeys:

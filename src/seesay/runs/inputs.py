@@ -38,7 +38,7 @@ from seesay.encoders.sentences.base import (
     save_sentence_encoder,
 )
 from seesay.encoders.settings import PRECOMPUTED, EncoderSettings
-from seesay.encoders.stores import ArrayStore, FeatureStore, stores_folder
+from seesay.encoders.stores import ArrayStore, read_features, stores_folder
 from seesay.errors import ImageError, SeesayError
 from seesay.paths import cache_dir, file_beside
 from seesay.progress import tell
@@ -217,16 +217,19 @@ def _stored_features(
             f"{report.errors[0]}"
         )
     match as_stored, report.stores, arrays:
-        case True, [FeatureStore() as store], [name]:
-            return store.all_rows(keys, name), kept, report.errors
-    stored = as_stored and all(isinstance(each, FeatureStore) for each in report.stores)
+        case True, [store], [name] if encoders[0].source is encoders[0]:
+            return store.read(keys, name), kept, report.errors
+    stored = as_stored and all(each.source is each for each in encoders)
     dims = array_dims(encoders, arrays)
     joined = np.empty((len(keys), sum(dims)), np.float16 if stored else np.float32)
     columns = np.split(joined, np.cumsum(dims)[:-1], axis=1)
-    for (each, name), column in zip(product(report.stores, arrays), columns, strict=True):
-        at_once = _IMAGES if isinstance(each, FeatureStore) else len(keys)
+    pairs = zip(encoders, report.stores, strict=True)
+    for ((encoder, store), name), column in zip(product(pairs, arrays), columns, strict=True):
+        at_once = _IMAGES if encoder.source is encoder else len(keys)
         for start in range(0, len(keys), at_once):
-            column[start : start + at_once] = each.read(keys[start : start + at_once], name)
+            column[start : start + at_once] = read_features(
+                encoder, store, keys[start : start + at_once], name
+            )
     return joined, kept, report.errors
 
 
@@ -461,13 +464,13 @@ def sentence_vectors(encoder: SentenceEncoder, texts: Sequence[str]) -> NDArray[
         return np.zeros((0, encoder.dim), np.float32)
     label = f"sentences {encoder.stored_as}"
     folder = stores_folder() / hashlib.blake2b(label.encode(), digest_size=8).hexdigest()
-    store = ArrayStore(folder, label, {"vectors": ("<f4", encoder.dim)})
+    store = ArrayStore(folder, {"vectors": ("<f4", encoder.dim)})
     parts = [texts[start : start + _ROWS] for start in range(0, len(texts), _ROWS)]
     keys = [_digest(label, part) for part in parts]
     for key, part in zip(keys, parts, strict=True):
         if key not in store:
             store.add({key: {"vectors": encoder.encode(part)}})
-    return store.all_rows(keys, "vectors")
+    return store.read(keys, "vectors")
 
 
 def _digest(what: str, texts: Sequence[str]) -> str:

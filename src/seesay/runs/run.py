@@ -32,7 +32,7 @@ from seesay.device import chosen_device, default_device
 from seesay.encoders.images.base import ImageEncoder
 from seesay.encoders.images.encode import decoded_side, encode_images, read_or_encode
 from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encoder, save_sentence_encoder
-from seesay.encoders.stores import Stores, opened_stores, stores_folder
+from seesay.encoders.stores import ArrayStore, opened_stores, stores_folder
 from seesay.errors import SeesayError, naming_extras
 from seesay.paths import file_digest
 from seesay.progress import Advance
@@ -263,7 +263,7 @@ class Run:
         return recipe_encoders(self.config, self.folder, self.device)
 
     @cached_property
-    def _stores(self) -> Stores | None:
+    def _stores(self) -> list[ArrayStore] | None:
         """The feature stores of the image encoders, if they exist."""
         return opened_stores(self.encoders, stores_folder())
 

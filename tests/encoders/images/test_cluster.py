@@ -21,7 +21,7 @@ from seesay.data.readers import read_corpus
 from seesay.encoders import fill_stores, load_image_encoder
 from seesay.encoders.images import cluster as cluster_module
 from seesay.encoders.images.cluster import fill_stores_on_cluster
-from seesay.encoders.stores import FeatureStore
+from seesay.encoders.stores import ArrayStore
 from seesay.errors import MissingExtraError, SeesayError
 from seesay.search import Index
 from tools.scenes import write_scenes
@@ -175,7 +175,7 @@ def test_damaged_features_are_computed_again(tmp_path: Path, without_ray: Withou
     images = read_corpus(tmp_path / "scenes").images
     encoder = load_image_encoder(ENCODER)
     before = fill_stores([encoder], tmp_path / "features", images[:6])
-    rows = before.stores[0].read(before.keys, "pooled")
+    rows = before.stores[0].read(before.keys, "pooled").copy()
     (file,) = tmp_path.rglob("pooled.f16")
     with file.open("r+b") as damaged:
         damaged.seek(2 * 2 * encoder.dims["pooled"])  # of the third image
@@ -192,7 +192,7 @@ def test_an_image_whose_features_are_damaged_in_every_store(tmp_path: Path, with
     images = read_corpus(tmp_path / "scenes").images
     encoders = [load_image_encoder(name) for name in (ENCODER, f"{ENCODER}-int8")]
     before = fill_stores(encoders, tmp_path / "features", images)
-    rows = [store.read(before.keys, "pooled") for store in before.stores]
+    rows = [store.read(before.keys, "pooled").copy() for store in before.stores]
     for file in tmp_path.rglob("pooled.f16"):
         with file.open("r+b") as damaged:
             damaged.write(b"\xff" * 8)
@@ -294,14 +294,14 @@ def test_a_node_is_killed_and_nothing_is_missing_or_twice(
 
     killed = threading.Event()
 
-    class Killing(FeatureStore):
-        def append(self, *given: Any) -> None:
-            super().append(*given)
+    class Killing(ArrayStore):
+        def add(self, items: Any) -> None:
+            super().add(items)
             if not killed.is_set():
                 killed.set()
                 cluster.remove_node(cluster.second, allow_graceful=False)
 
-    monkeypatch.setattr("seesay.encoders.stores.FeatureStore", Killing)
+    monkeypatch.setattr("seesay.encoders.stores.ArrayStore", Killing)
     together = fill_stores_on_cluster([encoder], tmp_path / "together", images, "auto")
     assert killed.is_set()
     assert together.keys == alone.keys

@@ -24,7 +24,7 @@ from seesay.encoders.images.encode import encode_images, fill_stores
 from seesay.encoders.images.tuned import copy_tuned, save_tuned
 from seesay.encoders.proposals import SIDE, diverse_regions
 from seesay.encoders.settings import EncoderSettings
-from seesay.encoders.stores import FeatureStore
+from seesay.encoders.stores import open_stores, read_features
 from seesay.errors import SeesayError
 from seesay.matchers import ConceptClassifier
 from tests.concept_heads import write_head
@@ -184,12 +184,16 @@ def test_they_come_from_stored_features_and_are_not_stored(run: Path, photo: Pat
     images = [CorpusImage(photo.name, "train", FileSource(photo))]
     base = load_image_encoder({"kind": "efficientnet-lite0", "crops": "ten"})
     first = fill_stores([base], tmp_path, images)
-    again = fill_stores([load_image_encoder({"kind": "concepts", "run": str(run)}), base], tmp_path, images)
+    concepts = load_image_encoder({"kind": "concepts", "run": str(run)})
+    again = fill_stores([concepts, base], tmp_path, images)
     assert (first.encoded, again.encoded) == (1, 0)
     key = str(again.keys[0])
     assert key in again.stores[0]
-    found = again.stores[0].read([key], "pooled")
-    np.testing.assert_allclose(found, _by_hand(run, again.stores[1].read([key], "pooled")), rtol=1e-4)
+    found, given = (
+        read_features(encoder, store, [key], "pooled")
+        for encoder, store in zip([concepts, base], again.stores, strict=True)
+    )
+    np.testing.assert_allclose(found, _by_hand(run, given), rtol=1e-4)
     assert [path.name for path in tmp_path.iterdir() if path != run] == [base.fingerprint]
 
 
@@ -278,8 +282,7 @@ def test_a_moved_run_finds_its_stored_regions(run: Path, tmp_path: Path) -> None
     moved, stores = _write_run(tmp_path / "moved", seed=1), set()
     for folder in (run, moved):
         encoder = load_image_encoder({"kind": "concepts-regions", "run": str(folder)})
-        store = FeatureStore(tmp_path / "stores", encoder.name, encoder.fingerprint, encoder.dims)
-        stores.add(store.folder)
+        stores.update(open_stores([encoder], tmp_path / "stores"))
     assert len(stores) == 1
 
 

@@ -18,7 +18,7 @@ from seesay.data.sources import FileSource
 from seesay.encoders.images import encode
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.encode import SHARED_SIDE, encode_images, fill_stores, in_threads, read_or_encode
-from seesay.encoders.stores import FeatureStore, opened_stores
+from seesay.encoders.stores import ArrayStore, opened_stores, read_features
 from seesay.errors import ImageError
 
 
@@ -52,8 +52,8 @@ def photos(tmp_path: Path) -> list[CorpusImage]:
 
 
 def colours_in(folder: Path, encoder: ImageEncoder, keys: list[str | None]) -> np.ndarray:
-    store = FeatureStore(folder, encoder.name, encoder.fingerprint, encoder.dims)
-    return store.read([key for key in keys if key is not None], "mean")
+    (store,) = opened_stores([encoder], folder)
+    return read_features(encoder, store, [key for key in keys if key is not None], "mean")
 
 
 def test_no_images_are_no_rows() -> None:
@@ -161,15 +161,15 @@ def test_an_interrupted_call_resumes(
 ) -> None:
     monkeypatch.setattr(encode, "STORED_AT_ONCE", 8)
     encoder, batches = colour_encoder()
-    appended = FeatureStore.append
+    added = ArrayStore.add
 
-    def interrupted(self: FeatureStore, *args: object) -> None:
+    def interrupted(self: ArrayStore, items: dict) -> None:
         if len(self) >= 16:
             raise KeyboardInterrupt
-        appended(self, *args)  # type: ignore[arg-type]
+        added(self, items)
 
     with monkeypatch.context() as patch:
-        patch.setattr(FeatureStore, "append", interrupted)
+        patch.setattr(ArrayStore, "add", interrupted)
         with pytest.raises(KeyboardInterrupt):
             fill_stores([encoder], tmp_path, photos)
     batches.clear()
@@ -190,8 +190,8 @@ def test_what_was_encoded_before_a_failure_is_kept(photos: list[CorpusImage], tm
     encoder._network = failing
     with pytest.raises(RuntimeError, match="out of memory"):
         fill_stores([encoder], tmp_path, photos)
-    kept = len(FeatureStore(tmp_path, encoder.name, encoder.fingerprint, encoder.dims))
-    assert kept == 32
+    (store,) = opened_stores([encoder], tmp_path)
+    assert len(store) == 32
 
 
 def test_threads_keep_the_order() -> None:
@@ -276,5 +276,5 @@ def test_features_that_are_stored_are_read(photos: list[CorpusImage], tmp_path: 
 def test_stores_that_cannot_be_opened_are_passed_over(photos: list[CorpusImage], tmp_path: Path) -> None:
     encoder, _ = colour_encoder()
     fill_stores([encoder], tmp_path, photos[:2])
-    (tmp_path / encoder.fingerprint / "store.json").write_text("{}")
+    (tmp_path / encoder.fingerprint / "arrays.json").write_text("{}")
     assert opened_stores([encoder], tmp_path) is None

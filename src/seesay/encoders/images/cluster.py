@@ -54,14 +54,14 @@ def fill_stores_on_cluster(
         SeesayError: there is no cluster, a worker has other weights, or all workers have failed.
         MissingExtraError: Ray is not installed.
     """
-    sources = sources_of(encoders)
-    stores, of_encoders = open_stores(encoders, folder)
+    sources, of_sources = sources_of(encoders), open_stores(encoders, folder)
+    stores = list(of_sources.values())
 
     def stored(key: str) -> bool:
         # Every store is checked, so that each finds its damaged rows and workers compute all of them again.
         return not [store for store in stores if key not in store]
 
-    filled = Filled(keys=[None] * len(images), stores=of_encoders)
+    filled = Filled([None] * len(images), stores=[of_sources[each.source.stored_as] for each in encoders])
     todo = list(range(len(images)))
     known = [(source.settings.dump(), fingerprint) for fingerprint, source in sources.items()]
     uses_gpu = any(source.uses_gpu for source in sources.values())
@@ -73,7 +73,7 @@ def fill_stores_on_cluster(
             for parts in done_on_cluster(address, Worker, shared, items, uses_gpu):
                 store_features(stores, [part.features for part in parts])
                 for part in parts:
-                    encoded.update(key for some, _ in part.features for key in some)
+                    encoded.update(key for rows in part.features for key in rows)
                     filled.errors += part.filled.errors
                     for place, key in zip(part.places, part.filled.keys, strict=True):
                         if key is not None and place not in retried and not stored(key):

@@ -20,13 +20,7 @@ import numpy as np
 from seesay.arrays import Pixels
 from seesay.data.images import DecodedImage, content_key, decode
 from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, SharedPixels
-from seesay.encoders.stores import (
-    FeatureStore,
-    SortedKeys,
-    Stores,
-    open_stores,
-    sources_of,
-)
+from seesay.encoders.stores import ArrayStore, Rows, SortedKeys, open_stores, read_features, sources_of
 from seesay.errors import ImageError, UnavailableImageError
 from seesay.progress import progress
 
@@ -117,7 +111,7 @@ def encode_chunk(
 
 
 def read_or_encode(
-    encoders: Sequence[ImageEncoder], stores: Stores | None, photos: Sequence[DecodedImage]
+    encoders: Sequence[ImageEncoder], stores: Sequence[ArrayStore] | None, photos: Sequence[DecodedImage]
 ) -> Encoded:
     """Read the features that are stored, and compute the others like `encode_images`."""
     known = [i for i, photo in enumerate(photos) if stores and all(photo.key in store for store in stores)]
@@ -130,7 +124,7 @@ def read_or_encode(
         arrays.append(each := {})
         for name, dim in encoder.dims.items():
             each[name] = np.empty((len(photos), dim), np.float32)
-            each[name][known] = store.read([photos[i].key for i in known], name)
+            each[name][known] = read_features(encoder, store, [photos[i].key for i in known], name)
             each[name][others] = computed[name]
     errors: list[ImageError | None] = [None] * len(photos)
     for i, error in zip(others, encoded.errors, strict=True):
@@ -145,7 +139,7 @@ class Filled:
     keys: list[str | None] = field(default_factory=list)  # content keys; None for a broken image
     errors: list[ImageError] = field(default_factory=list)  # of the broken images
     encoded: int = 0  # images that were not in the stores
-    stores: Stores = field(default_factory=list)
+    stores: list[ArrayStore] = field(default_factory=list)  # of each encoder's source
 
 
 def fill_stores(
@@ -174,15 +168,15 @@ def fill_stores(
         >>> len(filled.stores[0])
         2
     """
-    sources = sources_of(encoders)
-    stores, of_encoders = open_stores(encoders, folder)
+    sources, stores = list(sources_of(encoders).values()), open_stores(encoders, folder)
+    opened = list(stores.values())
     claims: dict[str, object] = {}
 
     def work(some: Sequence[CorpusImage]) -> tuple[Filled, Features]:
-        return missing_features(list(sources.values()), stores, claims, some)
+        return missing_features(sources, opened, claims, some)
 
-    filled = fill("Encoding", images, CHUNK, work, partial(store_features, stores), STORED_AT_ONCE)
-    filled.stores = of_encoders
+    filled = fill("Encoding", images, CHUNK, work, partial(store_features, opened), STORED_AT_ONCE)
+    filled.stores = [stores[encoder.source.stored_as] for encoder in encoders]
     return filled
 
 
@@ -217,21 +211,18 @@ def fill(
     return filled
 
 
-Features = list[tuple[list[str], Arrays]]  # for each encoder the missing keys and their features
+Features = list[dict[str, Rows]]  # for each encoder the features of missing images by content key
 
 
-def store_features(stores: Sequence[FeatureStore], chunks: Sequence[Features]) -> None:
+def store_features(stores: Sequence[ArrayStore], chunks: Sequence[Features]) -> None:
     """Store the features of some images, except those that are already stored."""
-    for e, store in enumerate(stores):
-        parts = [chunk[e] for chunk in chunks if chunk[e][0]]
-        if parts:
-            keys = [key for some, _ in parts for key in some]
-            store.append(keys, {n: np.concatenate([arrays[n] for _, arrays in parts]) for n in store.dims})
+    for store, *parts in zip(stores, *chunks, strict=True):
+        store.add({key: rows for part in parts for key, rows in part.items()})
 
 
 def missing_features(
     encoders: Sequence[ImageEncoder],
-    stores: Sequence[FeatureStore | SortedKeys],
+    stores: Sequence[ArrayStore | SortedKeys],
     claims: dict[str, object],
     images: Sequence[CorpusImage],
 ) -> tuple[Filled, Features]:
@@ -262,10 +253,11 @@ def missing_features(
             chunk.encoded += 1
             for e in lacking:
                 wanted[e].append((key, encoders[e].prepare(pixels)))
-    computed = [
-        ([key for key, _ in some], encoder.encode_prepared([each for _, each in some]) if some else {})
-        for encoder, some in zip(encoders, wanted, strict=True)
-    ]
+    computed: Features = [{} for _ in encoders]
+    for encoder, some, rows_of in zip(encoders, wanted, computed, strict=True):
+        arrays = encoder.encode_prepared([each for _, each in some]) if some else {}
+        for i, (key, _) in enumerate(some):
+            rows_of[key] = {name: rows[i : i + 1] for name, rows in arrays.items()}
     return chunk, computed
 
 
