@@ -248,7 +248,6 @@ def test_evaluate_says_what_goes_not_together(run: Path, scenes: Path, tmp_path:
     for arguments, said in (
         ((given,), "--data"),
         ((given, "--data", scenes), "take scores.T"),
-        ((given, "--data", scenes, "--protocol", "composition"), "take scores.T"),
         ((run, given), "with combine (--combine): mean"),
         ((run, "--combine", "mean"), "two"),
         ((given, "--data", scenes, "--boxes", "any"), "boxes is for protocol 'grounding'"),

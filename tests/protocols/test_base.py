@@ -40,7 +40,7 @@ def noisy(seed, n=30):
 
 
 def test_every_recorded_row_is_a_provenance_and_a_result() -> None:
-    assert {row["protocol"] for row in ROWS} >= {"standard", "k-shot", "composition", "grounding"}
+    assert {row["protocol"] for row in ROWS} >= {"standard", "k-shot", "grounding"}
     for row in ROWS:
         origin = {key: value for key, value in row.items() if key in Provenance.model_fields}
         figures = {key: value for key, value in row.items() if key not in origin}

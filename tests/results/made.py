@@ -55,16 +55,6 @@ def no_match(recipe: str = "two-branch", error: float = 4.0, **changed: Any) -> 
     return _of("no-match", {"images": 1000, "queries": 4996}, metrics, recipe, changed)
 
 
-def composition(recipe: str = "mcnn-wd", **changed: Any) -> Row:
-    kind = {"standard error": 0.51, "ties %": 2.0, "pairs": 30, "left out": 4}
-    metrics = {"true order %": 81.234, "difference": -0.001} | kind
-    shuffle = {f"shuffle: {name}": value for name, value in metrics.items()}
-    swap = {f"swap: {name}": value for name, value in metrics.items()}
-    swap |= {"swap: standard error": None, "swap: difference": None}
-    about = {"images": 3, "sentences": 14, "order seed": 0}
-    return _of("composition", about, shuffle | swap, recipe, changed)
-
-
 def k_shot(recipe: str = "gvse-gated", **changed: Any) -> Row:
     """A row of K-shot matching; no sentence is of the last K and band."""
     some, none = {"images": 30, "sentences": 40} | both_directions(), {"images": 0, "sentences": 0}

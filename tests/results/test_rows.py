@@ -22,11 +22,11 @@ from seesay.results.rows import (
     repetitions,
     source_commit,
 )
-from tests.results.made import composition, grounding, k_shot, one_direction, row, values
+from tests.results.made import grounding, k_shot, one_direction, row, values
 
 ROOT = Path(__file__).parents[2]
 
-EVERY_KIND = (row(), one_direction(), grounding(), composition(), k_shot())
+EVERY_KIND = (row(), one_direction(), grounding(), k_shot())
 
 
 def test_rows_are_sorted_and_a_new_measurement_replaces_the_old(tmp_path):

@@ -15,7 +15,7 @@ from seesay.protocols.subject import Subject
 from seesay.results.formats import Section, Table
 from seesay.results.terminal import print_result
 from seesay.runs.scores import Scores
-from tests.results.made import composition, grounding, k_shot
+from tests.results.made import grounding, k_shot
 
 OWNERS = np.repeat(np.arange(60), 3)
 
@@ -125,15 +125,6 @@ def test_an_ensemble_has_its_members_and_notes():
     text = printed(whole.model_copy(update=update))
     assert [row[0] for row in rows(text) if row[0]] == ["a", "b", "learned"]
     assert "s.npy: the first 5 sentences." in text
-
-
-def test_composition_is_a_row_a_kind():
-    text = printed(composition().result, "m-CNN(wd)", "flickr8k", width=120)
-    assert text.startswith("test: 3 images, 14 sentences, composition")
-    assert rows(text) == [
-        ["shuffle", "81.2", "0.00", "0.51", "2.0", "30", "4"],
-        ["swap", "81.2", "–", "–", "2.0", "30", "4"],
-    ]
 
 
 def test_phrases_stand_beside_their_baselines_and_kinds():

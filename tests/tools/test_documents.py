@@ -8,7 +8,7 @@ import pytest
 from seesay.errors import SeesayError
 from seesay.results.published import papers, published_rows
 from seesay.results.rows import record_row
-from tests.results.made import cells, composition, grounding, one_direction, row
+from tests.results.made import cells, grounding, one_direction, row
 from tools.documents import benchmark_table, published_block, refresh, results_table
 
 ROOT = Path(__file__).parents[2]
@@ -134,13 +134,6 @@ def test_grounding_shows_the_bound_and_names_its_convention():
     assert published[1:5] == ["50.7", "70.4", "75.5", "–"]
     assert "Flickr30k Entities" in published[0]
     assert table.endswith("several boxes: enclosing box, IoU as in Plummer et al., 2017.\n")
-
-
-def test_composition_has_columns_for_each_kind():
-    header, _, measured, *_ = cells(results_table([composition()], "flickr8k", protocol="composition"))
-    kinds = ("shuffle", "swap")
-    assert header[1:-1] == [*(f"{k}: true order %" for k in kinds), *(f"{k}: difference" for k in kinds)]
-    assert measured[1:-1] == ["81.2", "81.2", "-0.0", "–"]
 
 
 def test_a_block_chooses_what_stands_beside(tmp_path, document):
