@@ -16,7 +16,7 @@ from tests.end_to_end.command import seesay
 # Slow: every command is a process that imports a library of models.
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_cache")]
 
-RETRIEVAL = ("standard", "sentence-to-sentence", "k-shot", "no-match")
+RETRIEVAL = ("standard", "sentence-to-sentence", "k-shot")
 
 
 @pytest.fixture(scope="module")

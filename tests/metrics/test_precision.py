@@ -14,7 +14,6 @@ from seesay.metrics import average_precision
 from seesay.metrics.bootstrap import draws, intervals
 from seesay.metrics.paired_test import compare
 from seesay.metrics.precision import (
-    CalibrationSample,
     PrecisionSample,
     auc,
     calibration_error,
@@ -93,20 +92,6 @@ def test_a_figure_lies_within_its_interval() -> None:
     assert interval is not None
     assert interval.low < figure < interval.high
     assert (draws([sample], 200, 0) > figure).mean() > 0.975
-
-
-def test_a_calibration_error_lies_within_its_interval() -> None:
-    draw = np.random.default_rng(0)
-    low = []
-    for _ in range(20):
-        chances = draw.random(500)
-        sample = CalibrationSample(chances, draw.random(500) < chances, np.arange(500))
-        figure = sample.metrics(np.ones((1, 500), np.int32))[0, 0]
-        interval = intervals([sample], resamples=100)["ECE"]
-        assert interval is not None
-        assert 0 <= interval.low < figure < interval.high
-        low.append(interval.low)
-    assert np.mean(low) < 3  # percent; the probabilities are right
 
 
 def test_columns_of_other_targets_are_not_compared() -> None:

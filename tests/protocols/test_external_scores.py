@@ -65,8 +65,8 @@ def test_a_matrix_and_its_embeddings_measure_as_the_arrays_do(tmp_path):
     assert measured(both, whole, "sentence-to-sentence")["queries"] == M
     with pytest.raises(SeesayError, match="compares embeddings"):
         measured(tmp_path / "scores.npy", whole, "sentence-to-sentence")
-    with pytest.raises(SeesayError, match="'no-match' needs"):
-        measured(tmp_path / "scores.npy", whole, "no-match")
+    with pytest.raises(SeesayError, match="'concepts' needs"):
+        measured(tmp_path / "scores.npy", whole, "concepts")
 
 
 def test_arrays_and_tensors_in_memory_measure_as_their_files_do():

@@ -49,12 +49,6 @@ def grounding(recipe: str = "ground-full", first: float = 40.0, **changed: Any) 
     return _of("grounding", about, metrics | {"people: phrases": 5}, recipe, changed)
 
 
-def no_match(recipe: str = "two-branch", error: float = 4.0, **changed: Any) -> Row:
-    """A row of queries without a match, whose AUC, ECE and false alarms are all as large as `error`."""
-    metrics = {"AUC": error, "recognised": 60.0, "ECE": error, "reported": 45.0, "false alarms": error}
-    return _of("no-match", {"images": 1000, "queries": 4996}, metrics, recipe, changed)
-
-
 def k_shot(recipe: str = "gvse-gated", **changed: Any) -> Row:
     """A row of K-shot matching; no sentence is of the last K and band."""
     some, none = {"images": 30, "sentences": 40} | both_directions(), {"images": 0, "sentences": 0}

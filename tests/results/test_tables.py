@@ -14,7 +14,7 @@ from seesay.results.formats import Section
 from seesay.results.recorded import recorded_table
 from seesay.results.rows import record_row
 from seesay.results.tables import PaperTable
-from tests.results.made import grounding, no_match, row
+from tests.results.made import grounding, row
 
 
 def composed(name="two-branch-2", corpus="flickr8k", rows=("two-branch", "two-branch-full"), measured=()):
@@ -88,20 +88,6 @@ def test_equal_figures_are_all_best_and_one_alone_is_not():
     same = [row(name, first) for name, first in firsts.items()]
     assert [cells[1].bold for cells in composed(measured=same).cells()] == [True, True]
     assert [cells[1].bold for cells in composed(measured=same[:1]).cells()] == [False, False]
-
-
-def test_the_best_error_is_the_least():
-    rows = [no_match(name, error) for name, error in (("two-branch", 9.0), ("two-branch-full", 4.0))]
-    definition = load_table("two-branch-2").only(["two-branch", "two-branch-full"])
-    table = PaperTable(definition.model_copy(update={"protocol": "no-match"}), "flickr8k", "test")
-    for each in rows:
-        table.add(each.provenance.recipe, each)
-    best = {
-        column: [cells[at].bold for cells in table.cells()]
-        for at, column in enumerate(table.headings())
-        if column in ("AUC", "ECE", "false alarms")
-    }
-    assert best == {"AUC": [True, False], "ECE": [False, True], "false alarms": [False, True]}
 
 
 def test_a_row_that_failed_keeps_its_place():

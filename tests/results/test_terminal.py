@@ -133,12 +133,6 @@ def test_phrases_stand_beside_their_baselines_and_kinds():
     assert [row[0] for row in rows(text) if row[0]] == ["ground-full, measured", "whole image", "people"]
 
 
-def test_metrics_stand_in_the_order_of_tables():
-    metrics = {"recognised": 3.0, "AUC": 1.0, "false alarms": 5.0, "reported": 4.0, "ECE": 2.0}
-    text = printed(Result(protocol="no-match", split="test", metrics=metrics))
-    assert rows(text) == [["measured", "1.0", "2.0", "3.0", "4.0", "5.0"]]
-
-
 def test_k_shot_has_a_row_a_k_and_one_a_band_of_frequencies():
     text = printed(k_shot().result, "gvse-gated", "scenes", width=140)
     shown = rows(text)

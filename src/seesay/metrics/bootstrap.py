@@ -5,8 +5,8 @@ they describe one scene and have one right answer. Resampling them one by one gi
 narrow. Both directions share each draw, so the interval of mR accounts for their correlation. The gallery is
 not resampled: an interval covers other queries to the same gallery, not other galleries or trainings.
 
-Intervals are percentile intervals. Draws of a mean average precision or of a calibration error are biased
-upwards, so these intervals are shifted until the mean of the draws equals the value, and end at 0 and 100 %.
+Intervals are percentile intervals. Draws of a mean average precision are biased upwards, so its interval is
+shifted until the mean of the draws equals the value, and ends at 0 and 100 %.
 
 Efron and Tibshirani 1993, chapter 13 (percentile intervals); Davison and Hinkley 1997, section 3.8
 (hierarchical data).

@@ -157,35 +157,7 @@ def calibration_error(probabilities: ArrayLike, outcomes: ArrayLike) -> float:
     if found.size and not 0 <= found.min() <= found.max() <= 1:
         wrong = found[(found < 0) | (found > 1)][0]
         raise SeesayError(f"probabilities: expected numbers from 0 to 1, got {wrong:g}.")
-    sample = CalibrationSample(found, came_true, np.arange(len(found)))
-    return float(sample.metrics(np.ones((1, len(found)), np.int32))[0, 0]) / 100
-
-
-class CalibrationSample(Sample):
-    """The expected calibration error in percent, see `calibration_error`; `images` (n,) are drawn."""
-
-    names = ("ECE",)
-    biased = True  # random errors of the bins of a draw add up, whatever their sign
-
-    def __init__(self, probabilities: ArrayLike, outcomes: ArrayLike, images: ArrayLike) -> None:
-        self._chances, self._outcomes = np.asarray(probabilities), np.asarray(outcomes, np.float64)
-        self.groups = np.unique(np.asarray(images), return_inverse=True)[1]
-        known = ~np.isnan(self._outcomes)
-        bins = np.minimum((self._chances * _BINS).astype(int), _BINS - 1)
-        self._excess = np.zeros((self.size, _BINS))
-        np.add.at(self._excess, (self.groups[known], bins[known]), (self._chances - self._outcomes)[known])
-        self._counts = np.bincount(self.groups[known], minlength=self.size)
-
-    def metrics(self, weights: Weights) -> Values:
-        """See `Sample`."""
-        error, total = np.abs(weights @ self._excess).sum(axis=1), weights @ self._counts
-        mean = np.divide(error, total, out=np.full(len(total), np.nan), where=total > 0)
-        return np.asarray(100 * mean[:, None])
-
-    def pooled(self, other: CalibrationSample) -> CalibrationSample:
-        """See `Sample`."""
-        return CalibrationSample(
-            np.concatenate([self._chances, other._chances]),
-            np.concatenate([self._outcomes, other._outcomes]),
-            np.concatenate([self.groups, other.groups + self.size]),
-        )
+    known = ~np.isnan(came_true)
+    bins = np.minimum((found[known] * _BINS).astype(int), _BINS - 1)
+    excess = np.bincount(bins, (found - came_true)[known], _BINS)
+    return float(np.abs(excess).sum() / known.sum()) if known.any() else float("nan")

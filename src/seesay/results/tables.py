@@ -26,7 +26,6 @@ from seesay.results.rows import Row
 PAPER = "paper"
 MEDIAN_RANK = "Med r"
 _PUBLISHED = ("system", "source", "table", "corpus", "protocol", "test_images", "note")  # in JSON
-_LOWER = (MEDIAN_RANK, "ECE", "false alarms")  # columns in which lower is better
 
 
 @dataclass
@@ -373,5 +372,5 @@ def _best(values: Sequence[float | None], column: str) -> list[bool]:
     known = [value for value in shown if value is not None]
     if len(known) < 2:
         return [False] * len(shown)
-    best = min(known) if column.endswith(_LOWER) else max(known)
+    best = min(known) if column.endswith(MEDIAN_RANK) else max(known)
     return [value == best for value in shown]

@@ -16,7 +16,6 @@ from seesay.matchers.base import EmbeddingMatcher
 from seesay.protocols.base import PROTOCOLS, read_result
 from seesay.protocols.evaluate import subject_of
 from seesay.protocols.grounding import GROUNDING, fit_boxes
-from seesay.protocols.no_match import NoMatch, fit_calibration
 from seesay.protocols.subject import RunSubject
 from seesay.runs.calibration import NothingToFitError
 from seesay.runs.export import try_export
@@ -29,6 +28,7 @@ from seesay.runs.summary import (
     MemberSummary,
     TrainingSummary,
 )
+from seesay.training.calibrate import fit_calibration
 from seesay.training.loop import CHECKPOINT
 from seesay.training.task import Task
 
@@ -98,8 +98,7 @@ def calibrate(run: Run, corpus: Corpus) -> str | None:
     reader = run.sentence_encoder
     if not corpus.has_boxes and reader is not None and not reader.reads_any_text:
         return "this takes vectors of further sentences, which the run's sentence encoder does not have."
-    protocol = GROUNDING if corpus.has_boxes else NoMatch.name
-    subject = subject_of(run, corpus, "val", PROTOCOLS[protocol])
+    subject = subject_of(run, corpus, "val", PROTOCOLS[GROUNDING if corpus.has_boxes else "standard"])
     assert isinstance(subject, RunSubject)
     try:
         found = fit_boxes(subject) if corpus.has_boxes else fit_calibration(subject)
