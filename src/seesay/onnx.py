@@ -235,7 +235,6 @@ def onnx_session(
     threads: int,
     remedy: str = EXPORTED_AGAIN,
     weights: Mapping[str, NDArray[np.float32]] | None = None,
-    quickly: bool = False,
 ) -> InferenceSession:
     """Open a session on the CPU.
 
@@ -243,8 +242,8 @@ def onnx_session(
         path: the ONNX file.
         threads: threads of one call; 0 for all cores.
         remedy: what to do about a damaged file.
-        weights: the weights that the graph names but does not contain, by name.
-        quickly: leave out optimisations of the graph that take longer than they save in one call.
+        weights: the weights that the graph names but does not contain, by name. Optimisations of the graph
+            that take longer than they save in one call are then left out.
 
     Raises:
         SeesayError: the file is missing or damaged, or its graph has control flow or unknown operators.
@@ -258,10 +257,9 @@ def onnx_session(
     # spinning, a sentence takes little more than half the processor time, and is as fast on an idle machine.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 4  # what fails is raised as well
-    if quickly:
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     try:
-        if weights:
+        if weights is not None:
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
             values = [onnxruntime.OrtValue.ortvalue_from_numpy(weight) for weight in weights.values()]
             options.add_external_initializers(list(weights), values)
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])

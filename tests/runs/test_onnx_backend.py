@@ -78,8 +78,8 @@ def test_all_pairs_are_scored_as_each_alone(pairs: Run) -> None:
     images, sentences = matcher.encode_images(features(60)), matcher.encode_sentences(some)
     scores = score_all_pairs(matcher, images, sentences, block=200)
     assert scores.shape == (60, 40)
-    alone = matcher.score_pairs(images, sentences, np.array([59, 3]), np.array([0, 39]))
-    np.testing.assert_allclose(alone, [scores[59, 0], scores[3, 39]], atol=1e-5)
+    alone = matcher.score_encoded(images[[3]], sentences[[39]])
+    np.testing.assert_allclose(alone, [[scores[3, 39]]], atol=1e-5)
 
 
 def test_arrays_of_another_width_are_named(embedding: Run) -> None:

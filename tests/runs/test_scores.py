@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from seesay.data.readers import read_corpus
-from seesay.runs.inputs import split_inputs
-from seesay.runs.run import Run
 from seesay.runs.scores import Embeddings, Scores
 
 OWN = np.array([0, 0, 1, 2, 3, 3])
@@ -38,17 +33,3 @@ def test_the_query_decides_only_where_it_is_embedded_differently(asymmetric: boo
     of_images, of_sentences = embedded(asymmetric).by_direction()
     assert of_images.shape == of_sentences.shape == (4, 6)
     assert np.array_equal(of_images, of_sentences) != asymmetric
-
-
-@pytest.mark.parametrize("name", ["pairs", "seesay-small"])
-def test_single_pairs_have_the_scores_of_the_matrix(name: str, pair_run: Path, scenes: Path) -> None:
-    run = Run.load(str(pair_run) if name == "pairs" else name)
-    inputs = split_inputs(run.recipe, read_corpus(scenes), "val", run.vocabulary, run.sentence_encoder)
-    features = np.asarray(inputs.features)
-    expected = run.score_prepared(features, inputs.sentences)
-    rows, columns = (part.ravel() for part in np.indices(expected.shape))
-    encoded = run.backend.encode_images(features, query=True), run.backend.encode_sentences(inputs.sentences)
-    advanced: list[int] = []
-    scores = run.backend.score_pairs(*encoded, rows, columns, advanced.append)
-    np.testing.assert_allclose(scores.reshape(expected.shape), expected, atol=1e-5)
-    assert sum(advanced) == expected.size

@@ -1,19 +1,21 @@
 """Export a run's matcher to ONNX, beside its weights, for `OnnxBackend` to use without PyTorch.
 
-Each side is traced on one batch and compared with PyTorch on others.
+Each side is traced on one batch and compared with PyTorch on others, because sizes that the trace has made
+constant break other batches.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
-import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from seesay.arrays import Vectors
@@ -31,14 +33,9 @@ from seesay.runs.trained import TorchBackend
 TOLERANCE = 1e-4  # between outputs of PyTorch and of a graph, as a share of the largest where that exceeds 1
 _LONGEST = 30  # words of the longest sample sentence, if the matcher has no limit
 
-Compute = Callable[..., Tensor]
-
 
 def try_export(run: Run) -> None:
-    """Export a run's matcher; a failure is logged as a warning, which Python shows on standard error.
-
-    Other modules, such as concept classifiers, are skipped.
-    """
+    """Export a run's matcher; a failure is logged as a warning. Concept classifiers are skipped."""
     if isinstance(run.matcher, Matcher):
         try:
             export_run(run)
@@ -57,19 +54,28 @@ def export_run(run: Run) -> None:
     Raises:
         SeesayError: the matcher cannot be exported, or the folder cannot be written.
     """
-    if not isinstance(run.matcher, Matcher):
-        raise SeesayError(f"{run.name}: does not match sentences; there is nothing to export.")
     matcher = run.matcher if run.device == "cpu" else deepcopy(run.matcher).cpu()
+    if not isinstance(matcher, Matcher):
+        raise SeesayError(f"{run.name}: does not match sentences; there is nothing to export.")
+    longest = run.config.max_words or _LONGEST
+    sizes = [(3, [2, longest, 1]), (1, [1]), (3, [longest + 9]), (5, [1, longest, 4, longest + 1, 1])]
+    sizes += [(7, [1, 1]), (9, [3, *range(1, 12)])]
+    traced, *compared = (_sample(run.config, len(run.vocabulary), *size) for size in sizes)
     try:
         remove_export(run)
         weights = file_digest(run.folder / WEIGHTS)
-        sides = _sides(matcher)
-        samples = _Samples(run.config, len(run.vocabulary))
-        graphs = {name: _write(run.folder, name, matcher, sides, samples) for name in sides}
+        names = ["images", "sentences"]
+        if isinstance(matcher, PairMatcher):
+            names += ["pairs"]
+        elif run.asymmetric:
+            names += ["query_images", "query_sentences"]
+        pytorch = TorchBackend(matcher, "cpu")
+        graphs = {name: _write(run.folder, name, matcher, _inputs(name, pytorch, *traced)) for name in names}
         exported = OnnxBackend(run.folder, replace(run.config, graphs=graphs))
-        errors = _errors(exported, TorchBackend(matcher, "cpu"), graphs, samples)
-        graphs = {name: replace(graph, error=errors[name]) for name, graph in graphs.items()}
-        dim = exported.encode_images(samples.features(1)).shape[1] if run.embeds else None
+        for name, graph in graphs.items():
+            errors = (_error(name, exported, pytorch, *batch) for batch in compared)
+            graphs[name] = replace(graph, error=max(errors))
+        dim = exported.encode_images(compared[0][0]).shape[1] if run.embeds else None
         run.update(graphs=graphs, weights=weights, dim=dim)
     except OSError as failure:
         raise SeesayError(f"{run.folder}: cannot be exported ({failure}).") from failure
@@ -89,101 +95,61 @@ def remove_export(run: Run) -> None:
         (run.folder / f"{name}.onnx").unlink(missing_ok=True)
 
 
-def _sides(matcher: Matcher) -> dict[str, Compute]:
-    """Return the function that computes each graph, by the graph's name."""
-
-    def of_words(compute: Callable[[Sentences], Tensor]) -> Compute:
-        return lambda words, lengths, vectors: compute(Sentences(words, lengths, vectors))
-
-    if isinstance(matcher, EmbeddingMatcher):
-        sides = {"images": matcher.embed_images, "sentences": of_words(matcher.embed_sentences)}
-        if matcher.asymmetric:
-            sides["query_images"] = matcher.query_images
-            sides["query_sentences"] = of_words(matcher.query_sentences)
-        return sides
-    if isinstance(matcher, PairMatcher):
-        sentences = of_words(matcher.encode_sentences)
-        return {"images": matcher.encode_images, "sentences": sentences, "pairs": matcher.score_pairs}
-    raise TypeError(f"{type(matcher).__name__} neither embeds nor scores pairs")
-
-
-@dataclass(frozen=True)
-class _Samples:
-    """Random inputs with the run's shapes."""
-
-    config: RunConfig
-    vocabulary_size: int
-
-    def features(self, count: int) -> Vectors:
-        """Return features (n, d); some instances are missing, so some rows are half zero."""
-        width = sum(self.config.image_dims)
-        features = np.random.default_rng(count).standard_normal((count, width)).astype(np.float32)
-        if self.config.instances is not None:
-            features[count // 2 + 1 :, width // 2 :] = 0
-        return features
-
-    def sentences(self, lengths: Sequence[int]) -> PreparedSentences:
-        """Return sentences of these lengths."""
-        draw = np.random.default_rng(sum(lengths))
-        words = draw.integers(self.vocabulary_size, size=sum(lengths))
-        shape = len(lengths), self.config.sentence_dim
-        vectors = draw.standard_normal(shape) / max(shape[1], 1) ** 0.5
-        return PreparedSentences(words, np.array(lengths), vectors.astype(np.float32))
-
-    def traced(self, name: str, sides: Mapping[str, Compute]) -> dict[str, Tensor]:
-        """Return the inputs that a graph is traced with."""
-        images, some = torch.from_numpy(self.features(3)), self.sentences((2, self.longest, 1))
-        parts = {"words": some.words, "lengths": some.lengths, "vectors": some.vectors}
-        sentences = {name: torch.from_numpy(part) for name, part in parts.items()}
-        if name == "pairs":
-            with torch.no_grad():
-                return {"images": sides["images"](images), "sentences": sides["sentences"](**sentences)}
-        return {"images": images} if name.endswith("images") else sentences
-
-    def compared(self) -> list[tuple[Vectors, PreparedSentences]]:
-        """Return batches of various sizes for the comparison with PyTorch."""
-        most = self.longest
-        lengths: list[list[int]] = [[1], [most + 9], [1, most, 4, most + 1, 1], [1, 1], [3, *range(1, 12)]]
-        return [(self.features(2 * n + 1), self.sentences(some)) for n, some in enumerate(lengths)]
-
-    @property
-    def longest(self) -> int:
-        """The number of words of the longest sentence that is not truncated."""
-        return self.config.max_words or _LONGEST
+def _sample(
+    config: RunConfig, vocabulary_size: int, images: int, lengths: Sequence[int]
+) -> tuple[Vectors, PreparedSentences]:
+    """Draw features of images, half of whose instances may be missing, and sentences of these lengths."""
+    draw, width = np.random.default_rng(images), sum(config.image_dims)
+    features = draw.standard_normal((images, width)).astype(np.float32)
+    if config.instances is not None:
+        features[images // 2 + 1 :, width // 2 :] = 0
+    words = draw.integers(vocabulary_size, size=sum(lengths))
+    vectors = draw.standard_normal((len(lengths), config.sentence_dim)) / max(config.sentence_dim, 1) ** 0.5
+    return features, PreparedSentences(words, np.array(lengths), vectors.astype(np.float32))
 
 
 class _Side(nn.Module):
     """One side of a matcher as a module; the names of its weights begin with `matcher.`."""
 
-    def __init__(self, matcher: nn.Module, compute: Compute) -> None:
+    def __init__(self, matcher: nn.Module, name: str) -> None:
         super().__init__()
         self.matcher = matcher
-        self._compute = compute
+        encode = "embed" if isinstance(matcher, EmbeddingMatcher) else "encode"
+        of_side = name if name.startswith("query") else f"{encode}_{name}"
+        self._compute = getattr(matcher, "score_pairs" if name == "pairs" else of_side)
         self.eval()
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """Return the outputs in single precision."""
-        return self._compute(*inputs).float()
+        """Return the outputs in single precision; three inputs are words, lengths and vectors."""
+        output: Tensor = self._compute(*(Sentences(*inputs),) if len(inputs) == 3 else inputs)
+        return output.float()
 
 
-def _write(
-    folder: Path, name: str, matcher: Matcher, sides: Mapping[str, Compute], samples: _Samples
-) -> Graph:
+def _inputs(
+    name: str, pytorch: TorchBackend, features: Vectors, sentences: PreparedSentences
+) -> dict[str, NDArray[Any]]:
+    """Return the inputs of a graph, by name."""
+    if name == "pairs":
+        images, read = pytorch.encode_images(features), pytorch.encode_sentences(sentences)
+        return {"images": images.numpy(), "sentences": read.numpy()}
+    if name.endswith("images"):
+        return {"images": features}
+    return {"words": sentences.words, "lengths": sentences.lengths, "vectors": sentences.vectors}
+
+
+def _write(folder: Path, name: str, matcher: nn.Module, inputs: Mapping[str, NDArray[Any]]) -> Graph:
     """Trace and write a graph without weights."""
-    path, inputs = folder / f"{name}.onnx", samples.traced(name, sides)
-    axes = {key: {0: "words" if key == "words" else "rows"} for key in inputs}
-    dynamic = {**axes, "output": {0: "rows"}}
-    with replacing(path) as beside:
-        # The comparison detects sizes that the trace made constant, which break other batches.
-        example = [each.numpy() for each in inputs.values()]
-        trace(_Side(matcher, sides[name]), example, beside, list(inputs), ["output"], dynamic, fold=False)
+    axes = {key: {0: "words" if key == "words" else "rows"} for key in (*inputs, "output")}
+    with replacing(folder / f"{name}.onnx") as beside:
+        side = _Side(matcher, name)
+        trace(side, [*inputs.values()], beside, [*inputs], ["output"], axes, fold=False)
         model = onnx.load_model(beside)
         weights = _take_weights(model, matcher)
         beside.write_bytes(model.SerializeToString(deterministic=True))
-    return Graph(file_digest(path), weights, 0.0)
+    return Graph(file_digest(folder / f"{name}.onnx"), weights, 0.0)
 
 
-def _take_weights(model: onnx.ModelProto, matcher: Matcher) -> tuple[str, ...]:
+def _take_weights(model: onnx.ModelProto, matcher: nn.Module) -> tuple[str, ...]:
     """Remove the matcher's weights from a graph, which then only names them; return the names."""
     weights, taken = matcher.state_dict(), []
     for initializer in model.graph.initializer:
@@ -199,44 +165,37 @@ def _take_weights(model: onnx.ModelProto, matcher: Matcher) -> tuple[str, ...]:
     return tuple(taken)
 
 
-def _errors(
-    exported: OnnxBackend, pytorch: TorchBackend, names: Iterable[str], samples: _Samples
-) -> dict[str, float]:
-    """Compare each graph with PyTorch; return the largest error of each.
+def _error(
+    name: str,
+    exported: OnnxBackend,
+    pytorch: TorchBackend,
+    features: Vectors,
+    sentences: PreparedSentences,
+) -> float:
+    """Return the largest difference from PyTorch, as a share of the largest finite number above 1.
 
     Raises:
-        ValueError: an error is larger than the tolerance.
+        ValueError: it is larger than the tolerance.
     """
-    worst = dict.fromkeys(names, 0.0)
-    for batch in samples.compared():
-        for name in worst:
-            found, wanted = _outputs(exported, name, *batch), _outputs(pytorch, name, *batch)
-            worst[name] = max(worst[name], _error(name, found, wanted))
-    return worst
+    found, wanted = (_outputs(backend, name, features, sentences) for backend in (exported, pytorch))
+    if found.shape != wanted.shape:
+        raise ValueError(f"{name}.onnx returns {found.shape}, PyTorch {wanted.shape}")
+    with np.errstate(invalid="ignore"):
+        differences = np.where(found == wanted, 0, np.abs(found - wanted))
+    error = float(differences.max() / np.abs(wanted[np.isfinite(wanted)]).max(initial=1))
+    if not error <= TOLERANCE:
+        raise ValueError(f"{name}.onnx differs from PyTorch by {error:.2g}")
+    return error
 
 
 def _outputs(
     backend: OnnxBackend | TorchBackend, name: str, features: Vectors, sentences: PreparedSentences
 ) -> Vectors:
-    """Return the outputs of a graph; for pairs, all scores, (n·m,)."""
+    """Return the outputs of a graph; for pairs, all scores, (n, m)."""
     if name == "pairs":
-        rows, columns = np.divmod(np.arange(len(features) * len(sentences)), len(sentences))
-        both = backend.encode_images(features), backend.encode_sentences(sentences)
-        return np.asarray(backend.score_pairs(*both, rows, columns), np.float32)
+        encoded = backend.encode_images(features), backend.encode_sentences(sentences)
+        return np.asarray(backend.score_encoded(*encoded), np.float32)
     query = name.startswith("query")
     if name.endswith("images"):
-        return np.asarray(backend.encode_images(features, query), np.float32)
-    return np.asarray(backend.encode_sentences(sentences, query), np.float32)
-
-
-def _error(name: str, found: Vectors, wanted: Vectors) -> float:
-    """Return the largest difference, as a share of the largest finite number where that exceeds 1."""
-    if found.shape != wanted.shape:
-        raise ValueError(f"{name}.onnx returns {found.shape}, PyTorch {wanted.shape}")
-    with np.errstate(invalid="ignore"):
-        differences = np.where(found == wanted, 0, np.abs(found - wanted))
-    largest = np.abs(wanted[np.isfinite(wanted)]).max(initial=1)
-    error = float(differences.max() / largest)
-    if not error <= TOLERANCE:
-        raise ValueError(f"{name}.onnx differs from PyTorch by {error:.2g}")
-    return error
+        return np.asarray(backend.encode_images(features, query))
+    return np.asarray(backend.encode_sentences(sentences, query))

@@ -12,7 +12,6 @@ The graphs contain no weights: each is opened with its tensors in the run's `wei
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +19,23 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from seesay.arrays import Ints, Vectors
+from seesay.arrays import Vectors
 from seesay.errors import SeesayError, first_line
 from seesay.onnx import onnx_session
 from seesay.paths import file_digest, unusable
-from seesay.progress import Advance
 from seesay.runs.config import RUN, WEIGHTS, RunConfig
 from seesay.runs.sentences import PreparedSentences
 
 PREFIX = "matcher."  # of the name of a weight in a graph
 _BATCH = 512  # images or sentences at a time
 _PAIRS = 1 << 24  # bytes of encoded images and sentences that are scored at a time
-_PRODUCTS = 1 << 10  # pairs whose inner products are computed at a time: each has a copy of both vectors
 
 
 class OnnxBackend:
     """A matcher whose graphs are opened on first use. Thread-safe.
 
-    An embedding matcher encodes images and sentences to its embeddings. A pair matcher encodes each to a row
-    for `score_pairs`: of an array here, of a tensor in `TorchBackend`.
+    An embedding matcher encodes images and sentences to its embeddings, a pair matcher to arrays, or in
+    `TorchBackend` to tensors, for `score_encoded`.
 
     Args:
         folder: of the run.
@@ -76,29 +73,16 @@ class OnnxBackend:
             [self._run(graph, words=some.words, lengths=some.lengths, vectors=some.vectors) for some in parts]
         )
 
-    def score_pairs(
-        self,
-        images: Vectors,
-        sentences: Vectors,
-        rows: Ints,
-        columns: Ints,
-        advance: Advance = lambda _: None,
-    ) -> NDArray[np.floating]:
-        """Score pairs (p,), given as row numbers of encoded images and sentences, and report progress."""
-        if self._config.embeds:
-            return inner_products(images, sentences, rows, columns, advance)
+    def score_encoded(self, images: Vectors, sentences: Vectors) -> NDArray[np.floating]:
+        """Score all pairs of encoded images and sentences with a pair matcher, (n, m)."""
+        rows, columns = (each.ravel() for each in np.indices((len(images), len(sentences))))
         few = max(_PAIRS // (images[0].nbytes + sentences[0].nbytes), 1)
         scores = np.empty(len(rows), np.float32)
         for start in range(0, len(rows), few):
-            i, j = rows[start : start + few], columns[start : start + few]
-            scores[start : start + few] = self._run("pairs", images=images[i], sentences=sentences[j])
-            advance(len(i))
-        return scores
-
-    def score_encoded(self, images: Vectors, sentences: Vectors) -> NDArray[np.floating]:
-        """Score all pairs of encoded images and sentences with a pair matcher, (n, m)."""
-        rows, columns = np.indices((len(images), len(sentences)))
-        return self.score_pairs(images, sentences, rows.ravel(), columns.ravel()).reshape(rows.shape)
+            part = slice(start, start + few)
+            pairs = {"images": images[rows[part]], "sentences": sentences[columns[part]]}
+            scores[part] = self._run("pairs", **pairs)
+        return scores.reshape(len(images), len(sentences))
 
     def _side(self, name: str, query: bool) -> str:
         return f"query_{name}" if query and self._config.asymmetric else name
@@ -122,28 +106,6 @@ class OnnxBackend:
         return output
 
 
-def in_parts(rows: Ints, columns: Ints) -> Iterator[tuple[Ints, Ints]]:
-    """Split pairs (p,) into parts that are scored together."""
-    count = max(1, -(-len(rows) // _PRODUCTS))
-    return zip(np.array_split(rows, count), np.array_split(columns, count), strict=True)
-
-
-def inner_products(
-    images: NDArray[Any],
-    sentences: NDArray[Any],
-    rows: Ints,
-    columns: Ints,
-    advance: Advance = lambda _: None,
-) -> NDArray[np.float64]:
-    """Compute the inner products (p,) of rows of two sets of vectors, in double precision."""
-    parts = []
-    for i, j in in_parts(rows, columns):
-        left, right = images[i].astype(np.float64), sentences[j].astype(np.float64)
-        parts.append(np.einsum("pd,pd->p", left, right))
-        advance(len(i))
-    return np.concatenate(parts)
-
-
 def _open(folder: Path, config: RunConfig, name: str) -> Any:
     """Open a session of a graph on the CPU, in single precision.
 
@@ -157,9 +119,7 @@ def _open(folder: Path, config: RunConfig, name: str) -> Any:
         weights = _weights(folder / WEIGHTS, config.graphs[name].weights)
     except (OSError, LookupError, TypeError, SafetensorError) as error:  # a TypeError for bfloat16
         raise unusable(path, error, f"damaged or missing; {again}.") from error
-    if name == "pairs":
-        return onnx_session(path, 0, again, weights)
-    return onnx_session(path, 1, again, weights, quickly=True)  # a call is short, so the time to open counts
+    return onnx_session(path, 0 if name == "pairs" else 1, again, weights)
 
 
 def _weights(path: Path, names: tuple[str, ...]) -> dict[str, Vectors]:

@@ -14,17 +14,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from seesay.arrays import Ints, Vectors
+from seesay.arrays import Vectors
 from seesay.device import checked_device
 from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, PairMatcher
 from seesay.matchers.settings import MATCHERS, MatcherInputs, MatcherSettings
 from seesay.paths import replacing, unusable
-from seesay.progress import Advance
 from seesay.recipes.schema import Recipe
 from seesay.runs.config import RUN, WEIGHTS, RunConfig
-from seesay.runs.onnx_backend import in_parts, inner_products
 from seesay.runs.sentences import PreparedSentences
 from seesay.text.vocabulary import Vocabulary
 
@@ -142,20 +140,6 @@ class TorchBackend:
         return self._encoded("sentences", (part.to_tensors() for part in sentences.split(_BATCH)), query)
 
     @torch.inference_mode()
-    def score_pairs(
-        self, images: Any, sentences: Any, rows: Ints, columns: Ints, advance: Advance = lambda _: None
-    ) -> NDArray[np.floating]:
-        """See `OnnxBackend`."""
-        if not isinstance(self.matcher, PairMatcher):
-            return inner_products(images, sentences, rows, columns, advance)
-        parts = []
-        for i, j in in_parts(rows, columns):
-            mine, theirs = (torch.from_numpy(some).to(images.device) for some in (i, j))
-            parts.append(self.matcher.score_pairs(images[mine], sentences[theirs]).float().cpu().numpy())
-            advance(len(i))
-        return np.concatenate(parts)
-
-    @torch.inference_mode()
     def score_encoded(self, images: Any, sentences: Any) -> NDArray[np.floating]:
         """See `OnnxBackend`; activations are in half precision on a GPU, and scores in single precision."""
         assert isinstance(self.matcher, PairMatcher)
@@ -176,6 +160,13 @@ class TorchBackend:
             raise SeesayError(f"{type(matcher).__name__} has no embeddings.")
         embed = getattr(matcher, f"query_{side}" if query else f"embed_{side}")
         return torch.cat([embed(part.to(self._device)).float().cpu() for part in parts]).numpy()
+
+
+@torch.inference_mode()
+def score_pairs(matcher: nn.Module, images: Tensor, sentences: Tensor) -> NDArray[np.floating]:
+    """Score n images encoded by a pair matcher, each with one of n encoded sentences, (n,)."""
+    assert isinstance(matcher, PairMatcher)
+    return np.asarray(matcher.score_pairs(images, sentences).double().cpu().numpy())
 
 
 def _precision(device: str) -> torch.dtype:
