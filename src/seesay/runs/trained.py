@@ -162,12 +162,5 @@ class TorchBackend:
         return torch.cat([embed(part.to(self._device)).float().cpu() for part in parts]).numpy()
 
 
-@torch.inference_mode()
-def score_pairs(matcher: nn.Module, images: Tensor, sentences: Tensor) -> NDArray[np.floating]:
-    """Score n images encoded by a pair matcher, each with one of n encoded sentences, (n,)."""
-    assert isinstance(matcher, PairMatcher)
-    return np.asarray(matcher.score_pairs(images, sentences).double().cpu().numpy())
-
-
 def _precision(device: str) -> torch.dtype:
     return torch.float32 if device == "cpu" else torch.float16
