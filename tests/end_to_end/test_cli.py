@@ -299,7 +299,7 @@ def test_conditions_among_the_words_are_a_filter_as_on_the_page(index: Path) -> 
     everything = found("a red circle", "-k", 60)
     (one,) = found("a red circle name:scene_00003")
     assert one in everything
-    assert one not in found("a red circle - name:scene_00003", "--where", "width:>1", "-k", 60)
+    assert one not in found("a red circle - name:scene_00003", "--where", "taken:1970..", "-k", 60)
     assert found("a red circle", "--where", "name:scene_00003") == [one]
 
 

@@ -41,7 +41,7 @@ def edit(folder: Path, *statements: str) -> None:
 USES: dict[str, Callable[[Index, Path], object]] = {
     "search": lambda index, _: index.search("red - blue"),
     "page": lambda index, _: index.store.newest(9),
-    "months": lambda index, _: index.store.months(Filter.parse("width:>1")),
+    "months": lambda index, _: index.store.months(Filter.parse("name:png")),
     "folders": lambda index, _: index.store.folders(),
     "facts": lambda index, _: index.store.photos([1, 2]),
     "roots": lambda index, _: index.roots(),

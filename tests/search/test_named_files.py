@@ -66,7 +66,7 @@ def test_names_are_offered_where_nothing_fits(index: Index, monkeypatch: pytest.
         monkeypatch.setattr(f"seesay.search.hits.{line}", 2.0)
     assert index.search("safari").where_meant == "folder:safari"
     assert index.search("Safari 2019").where_meant == 'folder:"Safari 2019"'
-    assert index.search("green", where="width:>1").where_meant == "width:>1 name:green"
+    assert index.search("green", where="taken:1970..").where_meant == "taken:1970.. name:green"
     assert index.search("nowhere").where_meant is None
     assert index.search("safari - red").where_meant is None
 

@@ -38,7 +38,7 @@ def test_pages_are_what_one_page_would_be(client: TestClient, address: str) -> N
 
 
 def test_pages_of_a_filter(client: TestClient) -> None:
-    found = pages(client, "/api/v1/search", q="red", where="width:60")
+    found = pages(client, "/api/v1/search", q="red", where="name:png")
     assert len({hit["id"] for page in found for hit in page}) == 5
 
 

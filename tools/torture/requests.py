@@ -53,7 +53,7 @@ def many_requests(stage: Stage) -> Outcome:
     with serving(stage.folder) as (port, process):
         addresses = (
             "/api/v1/search?q=something+red",
-            "/api/v1/search?q=2*red+-+blue&where=width:60",
+            "/api/v1/search?q=2*red+-+blue&where=name:png",
             "/api/v1/images?limit=2",
             "/api/v1/images/1",
             "/api/v1/images/1/thumbnail",

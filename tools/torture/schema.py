@@ -38,11 +38,11 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
 
 USES: dict[str, Callable[[Index, Path], object]] = {
     "search": lambda index, _: [hit.path for hit in index.search("red - blue", 5)],
-    "filter": lambda index, _: index.search("red", 5, where="width:>1 taken:2019 folder:a"),
+    "filter": lambda index, _: index.search("red", 5, where="name:png taken:2019 folder:a"),
     "like": lambda index, _: index.search("id:1"),
     "sentences": lambda index, photos: index.sentences_for(photos / "red.png"),
     "newest": lambda index, _: index.store.newest(9),
-    "months": lambda index, _: index.store.months(Filter.parse("width:>1")),
+    "months": lambda index, _: index.store.months(Filter.parse("name:png")),
     "folders": lambda index, _: index.store.folders(),
     "facts": lambda index, _: index.store.photos([1, 2]),
     "skipped": lambda index, _: index.store.skipped(),

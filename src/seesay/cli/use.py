@@ -230,7 +230,7 @@ def search(
         typer.Option(
             metavar="FILTER",
             help="Only search images that meet all conditions: taken:2019 (or 2019-06..2020-01), "
-            "folder:italy, name:IMG_2021, orientation:portrait, width:>3000, height:600..900, added:7d.",
+            "folder:italy, name:IMG_2021, added:7d.",
         ),
     ] = None,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
@@ -260,8 +260,7 @@ def search(
             console.tell(f"Files or folders have that name: --where '{answer.where_meant}'")
     if not answer:
         if where:
-            meant = f"; did you mean '{answer.where_meant}'?" if answer.where_meant else "."
-            console.tell(f"{folder}: no image matches --where '{where}'{meant}")
+            console.tell(f"{folder}: no image matches --where '{where}'.")
         else:
             out = quote(str(folder))
             console.tell(f"{folder}: no images in this index; add some: seesay index PHOTOS --out {out}")

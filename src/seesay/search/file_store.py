@@ -166,7 +166,7 @@ class FileStore(Store):
     ) -> Ranked:
         """See `Store`; every vector is compared."""
         self.check_process()
-        among = self.matching(where) if where.conditions else None
+        among = self.matching(where) if where.values else None
         return self._near[kind].search(query, k, among, after)
 
     def _ids(self, connection: Connection, among: str, values: Sequence[object]) -> NDArray[np.int64]:

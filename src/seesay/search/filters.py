@@ -1,11 +1,8 @@
-"""Filters: conditions on the metadata of images, such as `taken:2019 folder:italy width:>3000`.
+"""Filters: conditions on the metadata of images, such as `taken:2019 folder:italy`.
 
     filter    = ["-"] condition {" " ["-"] condition}, all of which must hold; "-" excludes
-    condition = "folder:" name  |  "name:" part of a file's name  |  "taken:" dates  |
-                "orientation:" shape  |  "width:" sizes  |  "height:" sizes  |  "added:" since
+    condition = "folder:" name  |  "name:" part of a file's name  |  "taken:" dates  |  "added:" since
     dates     = date  |  [date] ".." [date], where a date is 2019, 2019-06 or 2019-06-30
-    shape     = "portrait"  |  "landscape"  |  "square"
-    sizes     = number  |  (">" | ">=" | "<" | "<=") number  |  [number] ".." [number]
     since     = date  |  number ("h" | "d" | "w" | "y"): the last so many hours, days, weeks, years
     name      = part of the path of a folder; "/" is where a folder's name begins or ends, so that "/a/" is
                 found in "a" and "b/a/c", and "a" in "banana", too
@@ -18,11 +15,10 @@ from __future__ import annotations
 import re
 import time
 import unicodedata
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from difflib import get_close_matches
-from typing import Self
+from typing import Any, Self
 
 from seesay.data.characters import LONE_SURROGATE
 from seesay.errors import QueryError, did_you_mean
@@ -36,72 +32,35 @@ _TERMS = ("id", "image", "upload", "http", "https")  # what a query contains, se
 _DATE = re.compile(r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2}))?)?")
 _AGO = re.compile(r"([0-9]{1,5})([hdwy])")
 _SECONDS = {"h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365.25 * 86_400}
-_WORDS = re.compile(r"[\s_-]+")
-_LETTERS = 60  # of a folder's name that are compared: the time grows with their square
-_COMPARED = re.compile(r"(>=|<=|>|<)?([0-9]{1,9})")
-_SHAPES = ("portrait", "landscape", "square")
-_ORIENTATION = """CASE WHEN height > width THEN 'portrait' WHEN width > height THEN 'landscape'
-    ELSE 'square' END"""
+_NAME = "instr(name, ?) > 0"
 
+Compared = dict[str, Any]
+"""Comparisons of columns, with their parameters, in SQL that SQLite and PostgreSQL understand."""
 
 BETWEEN_SLASHES = "'/' || folded || '/'"
 """The column of an image's folder, with a slash at both ends of each name, for `instr`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
-    """One comparison of an image's metadata with a value.
-
-    Attributes:
-        field: "folder", "name", "time", "orientation", "width", "height" or "added".
-        sign: "=", ">", ">=", "<" or "<=".
-        value: part of a folder's path or a file's name, see `folded`; the beginning of
-            "2019-06-30T12:00:00"; a shape; pixels; seconds since 1970.
-    """
-
-    field: str
-    sign: str
-    value: str | int | float
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """Comparisons that must all hold; if it excludes, not all of them."""
-
-    limits: tuple[Limit, ...]
-    excludes: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Filter:
     """Conditions on the metadata of images, all of which must hold.
 
+    Attributes:
+        sql: a condition on the columns `folded`, `name`, `time` and `added`.
+        values: its parameters.
+
     Example:
         >>> from seesay.search.filters import Filter
-        >>> Filter.parse("taken:2019-06..2020-01 width:>3000").values
-        ('2019-06-01', '2020-02-01', 3000)
+        >>> Filter.parse("taken:2019-06..2020-01 -folder:Rome").values
+        ('2019-06-01', '2020-02-01', 'rome')
     """
 
-    conditions: tuple[Condition, ...] = ()
+    sql: str = "TRUE"
+    values: tuple[str | float, ...] = ()
 
     def named(self, text: str) -> Filter:
         """Return the filter with a condition: that the name of a file contains a text."""
-        return Filter((*self.conditions, Condition(tuple(_name(text)))))
-
-    @property
-    def limits(self) -> tuple[Limit, ...]:
-        """The comparisons of all conditions."""
-        return tuple(limit for condition in self.conditions for limit in condition.limits)
-
-    @property
-    def sql(self) -> str:
-        """A condition on the columns `folded`, `name`, `time`, …, with the parameters `values`."""
-        return " AND ".join(map(_sql, self.conditions)) or "TRUE"
-
-    @property
-    def values(self) -> tuple[str | int | float, ...]:
-        """The parameters of `sql`."""
-        return tuple(limit.value for limit in self.limits)
+        return Filter(f"{self.sql} AND {_NAME}", (*self.values, folded(text)))
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -114,7 +73,7 @@ class Filter:
             raise QueryError(f"The filter has {len(text)} characters; the limit is {MAX_CHARACTERS}.")
         if LONE_SURROGATE.search(text):
             raise QueryError("The filter contains a lone surrogate, which is not a character; type it again.")
-        conditions, at = list[Condition](), 0
+        conditions, values, at = list[str](), list[str | float](), 0
         text = text.strip()
         while at < len(text):
             found = _CONDITION.match(text, at)
@@ -129,9 +88,12 @@ class Filter:
                 raise QueryError(
                     f"Unknown filter '{name}'{did_you_mean(name, _CONDITIONS) or f'. Try {known}'}"
                 )
-            conditions.append(Condition(tuple(_CONDITIONS[name](value)), excludes=found[1] == "-"))
+            compared = _CONDITIONS[name](value)
+            condition = " AND ".join(compared)
+            conditions.append(f"NOT ({condition})" if found[1] else condition)
+            values += compared.values()
             at = found.end()
-        return cls(tuple(conditions))
+        return cls(" AND ".join(conditions) or "TRUE", tuple(values))
 
 
 EVERYTHING = Filter()
@@ -153,22 +115,6 @@ def split_typed(text: str) -> tuple[str, str]:
         else:
             query.append(word)
     return " ".join(query), " ".join(conditions)
-
-
-def _sql(condition: Condition) -> str:
-    compared = " AND ".join(f"({_compared(limit)})" for limit in condition.limits)
-    return f"NOT ({compared})" if condition.excludes else compared
-
-
-def _compared(limit: Limit) -> str:
-    """A comparison with one parameter."""
-    if limit.field == "folder":
-        return f"instr({BETWEEN_SLASHES}, ?) > 0"
-    if limit.field == "name":
-        return "instr(name, ?) > 0"
-    if limit.field == "orientation":
-        return f"{_ORIENTATION} = ?"
-    return f"{limit.field} {limit.sign} ?"
 
 
 def folded(text: str) -> str:
@@ -193,119 +139,49 @@ def folded_name(path: str) -> str:
     return folded(path.rpartition("/")[2])
 
 
-def filter_meant(where: str, folders: Collection[str]) -> str | None:
-    """Return a filter with an unknown folder replaced by the most similar one.
-
-    Args:
-        where: a filter.
-        folders: the paths of the existing folders.
-
-    Returns:
-        None if the filter names no unknown folder, or no folder is similar to the first one.
-
-    Example:
-        >>> filter_meant("folder:holidy taken:2019", ["Holiday in Rome/first day", "work"])
-        'folder:"Holiday in Rome" taken:2019'
-    """
-    paths = [f"/{folded(path)}/" for path in folders]
-    names = {
-        folded(word)[:_LETTERS]: name
-        for name in {name for path in folders for name in path.split("/") if '"' not in name}
-        for word in (*_WORDS.split(name), name)
-    }
-    for condition in _CONDITION.finditer(where):
-        wanted = folded(condition[3].strip('"'))
-        is_folder = condition[2].lower() == "folder" and not condition[1]
-        if not is_folder or any(wanted in path for path in paths):
-            continue
-        near = get_close_matches(wanted.strip("/")[:_LETTERS], names, n=1)
-        if not near:  # nothing matches this folder, whatever the others are
-            return None
-        value = f'"{names[near[0]]}"' if " " in names[near[0]] else names[near[0]]
-        return where[: condition.start(3)] + value + where[condition.end(3) :]
-    return None
-
-
-def _folder(value: str) -> list[Limit]:
-    """Part of the path of the folder that the image is in, between slashes."""
+def _folder(value: str) -> Compared:
     name = folded(value.replace("\\", "/"))
     if not name.strip("/"):
         raise QueryError("folder: the name is empty; write a name, such as folder:italy.")
-    return [Limit("folder", "=", name)]
+    return {f"instr({BETWEEN_SLASHES}, ?) > 0": name}
 
 
-def _name(value: str) -> list[Limit]:
-    """Part of the name of the image's file."""
+def _name(value: str) -> Compared:
     if not value:
         raise QueryError("name: is empty; write part of a file's name, such as name:IMG_2021.")
-    return [Limit("name", "=", folded(value))]
+    return {_NAME: folded(value)}
 
 
-def _taken(value: str) -> list[Limit]:
-    first, last = _range(value)
-    limits = list[Limit]()
+def _taken(value: str) -> Compared:
+    first, dots, last = value.partition("..")
+    if not (first or last):
+        raise QueryError(f"'{value}': a range needs at least one end; write 2019..2021, 2019.. or ..2021.")
+    compared = Compared()
     if first:
-        limits.append(Limit("time", ">=", _day(first).isoformat()))
-    if last:
-        limits.append(Limit("time", "<", _day_after(last).isoformat()))
-    if first and last and _day(first) >= _day_after(last):
+        compared["time >= ?"] = _day(first).isoformat()
+    if last or not dots:
+        compared["time < ?"] = _day_after(last or first).isoformat()
+    if len(compared) == 2 and compared["time >= ?"] >= compared["time < ?"]:
         raise QueryError(f"taken:{value}: ends before it begins.")
-    return limits
+    return compared
 
 
-def _orientation(value: str) -> list[Limit]:
-    if value.lower() not in _SHAPES:
-        raise QueryError(f"orientation:{value}: write portrait, landscape or square.")
-    return [Limit("orientation", "=", value.lower())]
-
-
-def _size(column: str) -> Callable[[str], list[Limit]]:
-    def read(value: str) -> list[Limit]:
-        if ".." in value:
-            ends = _range(value)
-            written = [f"{sign}{end}" for sign, end in zip((">=", "<="), ends, strict=True) if end]
-        else:
-            written = [value]
-        limits = list[Limit]()
-        for each in written:
-            found = _COMPARED.fullmatch(each)
-            if found is None:
-                raise QueryError(f"{column}:{value}: write a number of pixels, such as {column}:>3000.")
-            limits.append(Limit(column, found[1] or "=", int(found[2])))
-        if len(limits) == 2 and int(limits[0].value) > int(limits[1].value):
-            raise QueryError(f"{column}:{value}: ends before it begins.")
-        return limits
-
-    return read
-
-
-def _added(value: str) -> list[Limit]:
+def _added(value: str) -> Compared:
     if found := _AGO.fullmatch(value):
-        return [Limit("added", ">=", time.time() - int(found[1]) * _SECONDS[found[2]])]
-    day = _day(value)
+        return {"added >= ?": time.time() - int(found[1]) * _SECONDS[found[2]]}
     try:
-        since = datetime(day.year, day.month, day.day).timestamp()
+        since = datetime.combine(_day(value), datetime.min.time()).timestamp()
     except (ValueError, OverflowError, OSError):  # a date that the system's clock does not represent
         since = 0.0
-    return [Limit("added", ">=", since)]
+    return {"added >= ?": since}
 
 
-_CONDITIONS: dict[str, Callable[[str], list[Limit]]] = {
+_CONDITIONS: dict[str, Callable[[str], Compared]] = {
     "folder": _folder,
     "name": _name,
     "taken": _taken,
-    "orientation": _orientation,
-    "width": _size("width"),
-    "height": _size("height"),
     "added": _added,
 }
-
-
-def _range(value: str) -> tuple[str, str]:
-    first, dots, last = value.partition("..")
-    if not first and not last:
-        raise QueryError(f"'{value}': a range needs at least one end; write 2019..2021, 2019.. or ..2021.")
-    return (first, last) if dots else (first, first)
 
 
 def _day(value: str) -> date:

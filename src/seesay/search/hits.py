@@ -83,8 +83,8 @@ class Answer(list[Hit]):
         unknown_words: words of the query that the run does not know, in lower case.
         corrected_words: misspelt words of the query, and their corrections.
         end: the end of the page; None if there are no more hits.
-        where_meant: a similar filter, if no image matches the given one; or one for files or folders that are
-            named like the query, if nothing fits it; else None.
+        where_meant: a filter for files or folders that are named like the query, if nothing fits it; else
+            None.
         query_meant: the English name of a thing that the query names in another language; else None.
 
     Example:

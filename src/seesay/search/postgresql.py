@@ -413,7 +413,7 @@ class DatabaseStore(Store):
             if len(ids) == count:
                 return ids, scores
         with self._read() as connection:
-            every = f"SELECT items.id, data FROM {_JOINED} WHERE items.kind = '{kind}' AND ({where.sql})"
+            every = f"SELECT items.id, data FROM {_JOINED} WHERE items.kind = '{kind}' AND {where.sql}"
             return _scored(connection, every, where.values, query, count)
 
     def _in_graph(self, kind: Kind, query: NDArray[np.float32], count: int, where: Filter, ef: int) -> Ranked:
@@ -421,7 +421,7 @@ class DatabaseStore(Store):
         width = max(ef, min(2 * count, _EFS[-1]))
         settings: dict[str, object] = {"hnsw.ef_search": width, "hnsw.iterative_scan": "relaxed_order"}
         near = (
-            f"SELECT items.id, data FROM {_JOINED} WHERE vectors.kind = '{kind}' AND ({where.sql}) "
+            f"SELECT items.id, data FROM {_JOINED} WHERE vectors.kind = '{kind}' AND {where.sql} "
             "ORDER BY data <#> ?::vector::halfvec LIMIT ?"
         )
         with self._database.transaction("READ ONLY", _SECONDS, **settings) as connection:

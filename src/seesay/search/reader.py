@@ -23,7 +23,7 @@ from seesay.paths import is_folder, open_file
 from seesay.runs.run import Run
 from seesay.seal import check_seals, is_sealed
 from seesay.search.duplicates import stacks
-from seesay.search.filters import EVERYTHING, Filter, filter_meant
+from seesay.search.filters import EVERYTHING, Filter
 from seesay.search.hits import Answer, Hit, Place
 from seesay.search.judging import Judge
 from seesay.search.photo import Photo
@@ -171,9 +171,7 @@ class IndexReader:
         answer = Answer(self._judged(found, asked, is_first), asked.unknown, found.end, asked.corrected)
         if after is None and len(asked.given.parts) == 1 and (words := asked.given.unquoted):
             answer.query_meant = english_for(words[0])
-        if after is None and not found and where:
-            answer.where_meant = self.filter_meant(where)
-        elif after is None and answer.certainty == "nothing":
+        if after is None and answer.certainty == "nothing" and (found or not where):
             answer.where_meant = self._named_so(asked.given, where or "")
         return answer
 
@@ -189,12 +187,6 @@ class IndexReader:
                 if self.store.has(Filter.parse(wanted)):
                     return wanted
         return None
-
-    def filter_meant(self, where: str) -> str | None:
-        """Return a similar filter for one that no image matches; None if there is none."""
-        if all(limit.field != "folder" for limit in Filter.parse(where).limits):
-            return None  # without a look at the path of every image
-        return filter_meant(where, self.store.folders(limit=10_000))
 
     def sentences_for(self, image: DecodedImage | bytes | str | Path, k: int = 10) -> Answer:
         """Return the `k` sentences that best describe a photo, encoded image or image file, best first.

@@ -332,7 +332,7 @@ class Store(ABC):
         behind, place = "TRUE", tuple[str | int, ...]()
         if after:
             behind, place = "(time, items.id) < (?, ?)", (after[0], min(max(after[1], _FIRST), _LAST))
-        newest = f"({where.sql}) AND {behind} ORDER BY time DESC, items.id DESC LIMIT ? OFFSET ?"
+        newest = f"{where.sql} AND {behind} ORDER BY time DESC, items.id DESC LIMIT ? OFFSET ?"
         return self._photos(newest, (*where.values, *place, min(count, _LAST), offset))
 
     def capture_seconds(self) -> dict[int, float]:
@@ -345,9 +345,8 @@ class Store(ABC):
 
     def months(self, where: Filter = EVERYTHING) -> dict[str, int]:
         """Return the number of images of each month, such as "2019-06", newest first."""
-        only = f"AND id IN (SELECT items.id {_among(where)})" if where.limits else ""
-        query = f"""SELECT substr(time, 1, 7) AS month, COUNT(*) FROM items WHERE kind = 'image' {only}
-            GROUP BY month ORDER BY month DESC"""
+        month = "SELECT substr(time, 1, 7) AS month, COUNT(*)"
+        query = f"{month} {_among(where)} GROUP BY month ORDER BY month DESC"
         return dict(self._rows(query, where.values, str, int))
 
     def folders(self, limit: int = 1000) -> dict[str, int]:
@@ -449,12 +448,8 @@ class Store(ABC):
 
 
 def _among(where: Filter) -> str:
-    """Return the end of a query for the images that match a filter; only sizes need the table of vectors."""
-    sizes = {"orientation", "width", "height"}
-    images = (
-        _IMAGES if any(limit.field in sizes for limit in where.limits) else "FROM items WHERE kind = 'image'"
-    )
-    return f"{images} AND ({where.sql})"
+    """Return the end of a query for the images that match a filter."""
+    return f"FROM items WHERE kind = 'image' AND {where.sql}"
 
 
 def _typed(rows: Iterable[tuple[Any, ...]], *types: type | UnionType) -> list[tuple[Any, ...]]:

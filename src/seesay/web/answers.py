@@ -18,10 +18,6 @@ _Score = Annotated[float, AfterValidator(lambda score: round(score, 6))]
 _Probability = Annotated[float, Field(ge=0, le=1), AfterValidator(lambda value: round(value, 4))]
 _Pixels = Annotated[float, AfterValidator(lambda pixels: round(pixels, 1))]
 _Milliseconds = Annotated[float, AfterValidator(lambda value: round(value, 3))]
-_WHERE_MEANT = (
-    "the filter that may have been meant, if no image passes `where`, or if nothing fits the query, but "
-    "files or folders have its name"
-)
 _CORNERS = ("x1", "y1", "x2", "y2")
 
 
@@ -107,7 +103,10 @@ class Images(_Answers):
         {}, description="misspelt words of the query and their corrections"
     )
     query: list[PartAnswer] = Field([], description="the parts of the query")
-    where_meant: str | None = Field(None, description=_WHERE_MEANT)
+    where_meant: str | None = Field(
+        None,
+        description="the filter that finds them, if nothing fits the query, but files or folders have its name",
+    )
     query_meant: str | None = Field(
         None, description="the English name of what a query in German, Spanish, French or Chinese names"
     )
@@ -199,7 +198,6 @@ class DatedImages(_OfIndex):
 
     results: list[DatedImage]
     next: str | None = Field(description="the cursor of the next page; null after the last one")
-    where_meant: str | None = Field(None, description=_WHERE_MEANT)
 
 
 class Month(BaseModel):

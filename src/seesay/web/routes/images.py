@@ -95,7 +95,6 @@ async def newest(
             index=served.name,
             results=[DatedImage.model_validate(each) for each in page],
             next=cursor_of(page[-1].time, page[-1].id) if len(found) > limit else None,
-            where_meant=served.index.filter_meant(where) if where and not (found or cursor) else None,
         )
 
     return await service.run(work)

@@ -262,7 +262,7 @@ function tell(state, answer) {
   let claim = null;
   if (results.length === 0) {
     const isFiltered = conditionsIn(state.where).length;
-    if (isFiltered) sayFilteredOut(state, answer.where_meant);
+    if (isFiltered) say("No photos match these filters.", "", { action: ["Clear filters", () => go({ where: null })] });
     else if (state.near) say("No near-duplicates found", "Copies and burst shots would appear here.");
     else sayEmpty();
   } else if (given?.file) claim = text ? CLAIMS[certainty](text, "your image and ") : "Most similar to your image";
@@ -295,14 +295,6 @@ function named({ q, ...state }, { results, certainty, where_meant: meant }) {
 function asTyped({ q, ...state }, { query: parts = [], corrected_words: corrected = {} }) {
   if (!Object.keys(corrected).length || given?.file || parts.length !== 1 || parts[0].weight !== 1) return [];
   return [linkTo({ ...state, q: `"${q}"` }, "Search for what I typed")];
-}
-
-// Says that no photo passes the filter, and suggests the filter that may have been meant.
-function sayFilteredOut(state, meant) {
-  say("No photos match these filters.", "", { action: ["Clear filters", () => go({ where: null })] });
-  if (!meant) return;
-  const link = linkTo({ ...state, where: meant }, meant);
-  $("message").querySelector("p").append("Did you mean ", link);
 }
 
 // Says how to add photos to an empty index.
