@@ -12,7 +12,8 @@ import pytest
 from seesay.data.images import content_key
 from seesay.errors import SeesayError
 from seesay.search import Index
-from seesay.search.thumbnails import ThumbnailFolder, Thumbnails
+from seesay.search.places import create_store
+from seesay.search.thumbnails import Thumbnails
 from tests.search.colours import Colours, gallery, opened, picture
 
 
@@ -55,8 +56,7 @@ def test_no_key_leads_out_of_the_folder_of_thumbnails(tmp_path: Path) -> None:
     other.write_bytes(picture("white", format="JPEG"))
     source = tmp_path / "red.png"
     source.write_bytes(picture("red"))
-    (tmp_path / "there" / "index").mkdir(parents=True)
-    thumbnails = Thumbnails(ThumbnailFolder(tmp_path / "there" / "index" / "thumbnails"), "identity")
+    thumbnails = Thumbnails(create_store(tmp_path / "there" / "index", "colours", "1", 4))
     key = content_key(source.read_bytes())
     made = thumbnails.get(key, source.read_bytes)
     assert thumbnails.get("../../pictures/wedding", source.read_bytes) == made  # and not the other picture

@@ -53,12 +53,12 @@ def index(tmp_path: Path, photos: Path):
 
 
 def test_a_gallery_of_changed_photos_is_learned_again(index: Index, photos: Path) -> None:
-    before = index.store.background()
+    before = index.store.current("background")
     assert index.update_images().unchanged > 0
-    assert index.store.background() == before
+    assert index.store.current("background") == before
     (photos / "red-blue.png").write_bytes(picture("yellow"))
     assert index.update_images().changed == 1
-    assert index.store.background() != before
+    assert index.store.current("background") != before
 
 
 @settings(max_examples=20)

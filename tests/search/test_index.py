@@ -708,14 +708,6 @@ def test_a_name_that_no_index_can_have_is_one_line(tmp_path: Path) -> None:
 
 
 @_OF_FILES
-def test_an_index_that_is_deleted_has_no_last_change(index: Index, photos: Path) -> None:
-    index.update_images(photos)
-    shutil.rmtree(Path(index.place))
-    with pytest.raises(SeesayError, match="gone"):
-        index.store.changed()
-
-
-@_OF_FILES
 def test_thumbnails_of_deleted_photos_do_not_stay_after_a_kill(
     index: Index, photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,7 +48,7 @@ def thumbnails(index: Index) -> int:
     """The number of contents whose thumbnail an index keeps."""
     keys = {photo.key for photo in index.store.photos().values()}
     names = [seal(index.store.meta["identity"], f"thumbnail {key}") for key in keys]
-    return sum(index.store.files().read(name) is not None for name in names)
+    return sum(index.store.thumbnail(name) is not None for name in names)
 
 
 def paths(index: Index) -> list[str]:

@@ -10,7 +10,8 @@ from PIL import Image
 from seesay.data.images import DecodedImage, EncodedImage, content_key
 from seesay.errors import ImageError
 from seesay.search import Index
-from seesay.search.thumbnails import HEIGHT, ThumbnailFolder, Thumbnails, make
+from seesay.search.places import create_store
+from seesay.search.thumbnails import HEIGHT, Thumbnails, make
 from seesay.search.writer import Writer
 from tests.search.colours import Colours, gallery, photo_of, picture
 
@@ -27,7 +28,7 @@ def test_large_images_shrink_and_small_ones_stay() -> None:
 def test_made_once_and_dropped(tmp_path: Path) -> None:
     source = tmp_path / "red.png"
     source.write_bytes(picture("red"))
-    thumbnails = Thumbnails(ThumbnailFolder(tmp_path / "thumbnails"), "identity")
+    thumbnails = Thumbnails(create_store(tmp_path / "index", "colours", "1", 4))
     key = content_key(source.read_bytes())
     made = thumbnails.get(key, source.read_bytes)
     source.unlink()
@@ -35,7 +36,7 @@ def test_made_once_and_dropped(tmp_path: Path) -> None:
     thumbnails.drop([key, "never there"])
     with pytest.raises(OSError):
         thumbnails.get(key, source.read_bytes)
-    assert not [file for file in (tmp_path / "thumbnails").rglob("*") if file.is_file()]
+    assert not thumbnails_in(tmp_path / "index")
 
 
 def test_a_file_that_changed_is_not_kept_under_the_old_content(tmp_path: Path) -> None:
@@ -44,7 +45,7 @@ def test_a_file_that_changed_is_not_kept_under_the_old_content(tmp_path: Path) -
         file.write_bytes(picture("red"))
     key = content_key(first.read_bytes())
     first.write_bytes(picture("blue"))
-    thumbnails = Thumbnails(ThumbnailFolder(tmp_path / "thumbnails"), "identity")
+    thumbnails = Thumbnails(create_store(tmp_path / "index", "colours", "1", 4))
     assert thumbnails.get(key, first.read_bytes) == make(photo_of(picture("blue")))
     assert thumbnails.get(key, second.read_bytes) == make(photo_of(picture("red")))
 
@@ -91,7 +92,7 @@ def test_their_size_does_not_depend_on_what_the_embedder_needs(tmp_path: Path) -
 def test_no_image(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"nothing")
     with pytest.raises(ImageError):
-        Thumbnails(ThumbnailFolder(tmp_path / "thumbnails"), "identity").get(
+        Thumbnails(create_store(tmp_path / "index", "colours", "1", 4)).get(
             "ab" * 16, (tmp_path / "x").read_bytes
         )
 

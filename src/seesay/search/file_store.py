@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
-from seesay.paths import check_folder, disk_errors, home_expanded, locked, sweep
+from seesay.paths import check_folder, disk_errors, home_expanded, locked, open_file, replacing, sweep
 from seesay.search.filters import EVERYTHING, Filter
 from seesay.search.hits import Place, Ranked
 from seesay.search.neighbours import Neighbours
@@ -30,7 +30,6 @@ from seesay.search.sqlite_file import (
     transaction,
 )
 from seesay.search.store import Store
-from seesay.search.thumbnails import ThumbnailFolder
 from seesay.search.writer import Connection, Writer
 
 FILE = "index.sqlite"  # in an index's folder
@@ -54,8 +53,7 @@ class FileStore(Store):
         self._connection = connection
         self._lock = threading.RLock()
         with file_errors(self.path):
-            meta = connection.execute("SELECT key, value FROM meta WHERE key != 'generation'").fetchall()
-        super().__init__(str(folder), meta)
+            super().__init__(str(folder), connection.execute("SELECT key, value FROM meta"))
         self._identity = _identity_of(self.path)
         self._near = {kind: Neighbours(self, kind, folder / f"vectors-{kind}.f16") for kind in KINDS}
 
@@ -98,10 +96,9 @@ class FileStore(Store):
 
     def close(self) -> None:
         """See `Store`; those of the process that this one was forked from stay open."""
-        if self._process != os.getpid():
-            return
-        with self._lock:
-            self._connection.close()
+        if self._process == os.getpid():
+            with self._lock:
+                self._connection.close()
 
     @contextmanager
     def write(self) -> Iterator[Writer]:
@@ -129,15 +126,6 @@ class FileStore(Store):
             sweep(self.folder)  # what a killed writer left
             yield
 
-    def changed(self) -> float:
-        """See `Store`."""
-        with disk_errors(self.folder):
-            files = (self.folder / name for name in (FILE, f"{FILE}-wal"))
-            times = [file.stat().st_mtime for file in files if file.exists()]
-        if not times:
-            raise SeesayError(f"{self.folder}: this index is gone.")
-        return max(times)
-
     def size(self) -> int:
         """See `Store`; others may delete files meanwhile."""
         total = 0
@@ -147,13 +135,36 @@ class FileStore(Store):
                     total += file.stat().st_size if file.is_file() else 0
         return total
 
-    def files(self) -> ThumbnailFolder:
-        """See `Store`."""
-        return ThumbnailFolder(self.folder / "thumbnails", self.check_in_place)
+    def _thumbnail_file(self, name: str) -> Path | None:
+        """The file of a thumbnail; None if a link leads elsewhere."""
+        file = self.folder.resolve() / "thumbnails" / name[:2] / f"{name}.jpg"
+        return file if file.resolve() == file else None
 
-    def settle(self, kind: Kind, queries: Callable[[], NDArray[np.float32]]) -> None:  # noqa: ARG002
+    def thumbnail(self, name: str) -> bytes | None:
+        """See `Store`."""
+        if (file := self._thumbnail_file(name)) is not None:
+            with suppress(OSError), open_file(file, self.folder.resolve()) as kept:
+                return kept.readall()
+        return None
+
+    def keep_thumbnail(self, name: str, data: bytes) -> None:
+        """See `Store`."""
+        if (file := self._thumbnail_file(name)) is not None:
+            with suppress(OSError, SeesayError):
+                self.check_in_place()
+                for folder in (file.parents[1], file.parent):  # but not that of an index deleted meanwhile
+                    folder.mkdir(exist_ok=True)
+                with replacing(file) as beside:
+                    beside.write_bytes(data)
+
+    def drop_thumbnails(self, names: Iterable[str]) -> None:
+        """See `Store`."""
+        for file in filter(None, map(self._thumbnail_file, names)):
+            with suppress(OSError):
+                file.unlink(missing_ok=True)
+
+    def settle(self, kind: Kind) -> None:
         """See `Store`: write the file of vectors."""
-        self.check_process()
         self._near[kind].save()
 
     def nearest(
@@ -168,15 +179,6 @@ class FileStore(Store):
         self.check_process()
         among = self.matching(where) if where.values else None
         return self._near[kind].search(query, k, among, after)
-
-    def _ids(self, connection: Connection, among: str, values: Sequence[object]) -> NDArray[np.int64]:
-        """See `Store`; as one text they are read three times as fast as in rows."""
-        try:
-            ((text,),) = connection.execute(f"SELECT group_concat(items.id) {among}", values)
-        except sqlite3.DataError:  # the text of a hundred million ids is too long for SQLite
-            rows = connection.execute(f"SELECT items.id {among}", values)
-            return np.sort(np.fromiter((id_ for (id_,) in rows), np.int64))
-        return np.sort(np.fromstring(text or "", np.int64, sep=","))
 
     def _unpacked(self, data: Sequence[bytes]) -> NDArray[np.float16]:
         if any(len(each) != self.dim * 2 for each in data):

@@ -13,7 +13,6 @@ from seesay.paths import is_folder
 from seesay.runs.images import read_texts
 from seesay.runs.run import Run
 from seesay.search.contents import Contents, check_patterns, contents_of, examine
-from seesay.search.judging import unrelated_vectors
 from seesay.search.places import create_store, open_store, store_exists
 from seesay.search.preparing import finite
 from seesay.search.reader import DEFAULT_RUN, IndexReader, load_embedder
@@ -191,7 +190,7 @@ class Index(IndexReader):
                     writer.put_root(root)
             report = Update(self.store, self.thumbnails, seen, run).run(progress, elsewhere)
             self._judge.learn(run)
-            self.store.settle("image", lambda: unrelated_vectors(run))
+            self.store.settle("image")
             return report
 
     def folders_below(self, folder: Path) -> list[Path]:
@@ -238,7 +237,7 @@ class Index(IndexReader):
                 removed = writer.delete_root(found[0])
                 self.thumbnails.drop(writer.drop_orphans())
             self._judge.learn(run)
-            self.store.settle("image", lambda: unrelated_vectors(run))
+            self.store.settle("image")
             return removed
 
     def add_sentences(self, texts: Sequence[str], progress: Progress | None = None) -> int:
@@ -263,7 +262,7 @@ class Index(IndexReader):
                         writer.put_sentence(text, keys[text])
                 if progress:
                     progress(start + len(batch), len(new))
-            self.store.settle("sentence", lambda: unrelated_vectors(run))
+            self.store.settle("sentence")
             return len(new)
 
 

@@ -101,7 +101,7 @@ class Judge:
         During an update by another process, it is the previous gallery.
         """
         with self._lock:
-            text = self._store.background()
+            text = self._store.current("background")
             version = text or self._store.generation()
             if self._read is None or self._read[0] != version:
                 gallery = Gallery.from_json(text) or self._learned(run)
@@ -112,7 +112,7 @@ class Judge:
     def learn(self, run: Run) -> None:
         """Compute the gallery of the current images, and write it to the store, unless it is up to date."""
         with self._lock:
-            former = Gallery.from_json(self._store.background())
+            former = Gallery.from_json(self._store.current("background"))
             count, newest = self._store.count("image"), self._store.last_write("image")
             # If none was written since and their number is the same, the images are the same.
             if count and not (former and (former.count, former.newest) == (count, newest)):

@@ -12,8 +12,9 @@ import struct
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,12 +65,10 @@ class Neighbours:
             if self.generation == self._store.generation():
                 return
             self._map_file()
-            known = np.sort(self._ids[self._alive])
-            changes = self._store.changes(self._kind, max(self.generation, 0), known)
-            if changes.alive is not known or len(changes.ids):
-                self._alive &= np.isin(self._ids, changes.alive) & ~np.isin(self._ids, changes.ids)
-                for ids, rows in self._store.parts(changes.ids):
-                    self._add(ids, rows)
+            changes = self._store.changes(self._kind, max(self.generation, 0))
+            self._alive &= np.isin(self._ids, changes.alive) & ~np.isin(self._ids, changes.ids)
+            for ids, rows in self._store.parts(changes.ids):
+                self._add(ids, rows)
             self.generation = changes.generation
 
     def save(self) -> None:
@@ -106,9 +105,6 @@ class Neighbours:
             if after is None:
                 return self._best(query, k, rows)
             return next_page(lambda asked: self._best(query, asked, rows), k, after)
-
-    def close(self) -> None:
-        """Do nothing: the vectors are in memory, or in a file that is mapped."""
 
     def _best(self, query: NDArray[np.float32], k: int, rows: NDArray[np.bool_]) -> Ranked:
         """Return the ids and scores of the `k` best of some rows (a mask), in order."""
@@ -148,13 +144,20 @@ class Neighbours:
         self._singles = None
 
     def _map_file(self) -> None:
-        """Take the vectors in the file, if it is newer than the one that was taken before."""
-        generations = range(self._generation_of_file + 1, self._store.generation() + 1)
-        found = map_vectors(self._file, self._store.meta["identity"], self._store.dim, generations)
-        if found is not None:
-            self.generation = self._generation_of_file = found.generation
-            self._ids, self._alive = found.ids, np.ones(len(found.ids), np.bool_)
-            self._blocks, self._singles = [found.rows], None
+        """Take the vectors in the file, unless it is cut, of another index, or taken or outdated already."""
+        dim, identity = self._store.dim, bytes.fromhex(self._store.meta["identity"])
+        with suppress(OSError, ValueError, struct.error), self._file.open("rb") as opened:
+            index, generation, count = _HEAD.unpack(opened.read(_HEAD.size))
+            start = _HEAD.size + 8 * count
+            is_whole = os.fstat(opened.fileno()).st_size == start + 2 * dim * count
+            is_new = self._generation_of_file < generation <= self._store.generation()
+            if index != identity or not (is_whole and is_new):
+                return
+            ids = np.fromfile(opened, "<i8", count)
+            rows = np.asarray(np.memmap(opened, "<f2", "r", start, (count, dim)))
+            self.generation = self._generation_of_file = generation
+            self._ids, self._alive = ids, np.ones(count, np.bool_)
+            self._blocks, self._singles = [rows], None
 
     def _write_file(self) -> None:
         ends = np.cumsum([len(rows) for rows in self._blocks])[:-1]
@@ -167,44 +170,6 @@ class Neighbours:
                 for start in range(0, len(rows), self._store.rows_at_once):
                     part = slice(start, start + self._store.rows_at_once)
                     opened.write(rows[part][alive[part]].astype("<f2").tobytes())
-
-
-class Mapped(NamedTuple):
-    """The vectors in a file.
-
-    Attributes:
-        generation: of the store.
-        ids: (n,).
-        rows: (n, dim), read from the file when they are needed.
-    """
-
-    generation: int
-    ids: NDArray[np.int64]
-    rows: Halves
-
-
-def map_vectors(file: Path, identity: str, dim: int, generations: range) -> Mapped | None:
-    """Map the vectors in a file; None if there is none, or it is cut, of another index or outdated.
-
-    Args:
-        file: of the vectors.
-        identity: the expected identity of the index.
-        dim: the length of its vectors.
-        generations: the accepted generations.
-    """
-    try:
-        with file.open("rb") as opened:
-            index, generation, count = _HEAD.unpack(opened.read(_HEAD.size))
-            size = _HEAD.size + count * (8 + 2 * dim)
-            if index != bytes.fromhex(identity) or generation not in generations:
-                return None
-            if os.fstat(opened.fileno()).st_size != size:
-                return None
-            ids = np.fromfile(opened, "<i8", count)
-            rows = np.memmap(opened, "<f2", "r", size - 2 * dim * count, (count, dim))
-            return Mapped(generation, ids, np.asarray(rows))
-    except (OSError, ValueError, struct.error):
-        return None
 
 
 def scanned(
@@ -220,7 +185,7 @@ def scanned(
         k: number of rows, at most as many as there are.
         rows: if given, only these are compared (a mask of the rows of all blocks).
     """
-    faiss = load_faiss()
+    faiss: Any = import_module("faiss")  # which takes long; its stubs are of C++
     scalar = faiss.ScalarQuantizer(len(query), faiss.ScalarQuantizer.QT_fp16)
     at, scores, start = np.empty(0, np.int64), np.empty(0, np.float32), 0
     for block in blocks:
@@ -242,13 +207,6 @@ def scanned(
         kept = np.argpartition(-scores, k - 1)[:k]
         at, scores = at[kept], scores[kept]
     return at, scores
-
-
-def load_faiss() -> Any:
-    """Return FAISS, whose stubs are of C++; it is slow to import."""
-    import faiss
-
-    return faiss
 
 
 def next_page(best: Callable[[int], Ranked], k: int, after: Place) -> Ranked:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from pathlib import Path
 
@@ -31,8 +32,9 @@ def create_store(place: str | Path, embedder: str, fingerprint: str, dim: int) -
     Raises:
         SeesayError: there is one already, or it cannot be written.
     """
-    meta = {"embedder": embedder, "fingerprint": fingerprint, "dim": str(dim), "generation": "0"}
-    return _kind_of(place).create(place, meta | {"identity": uuid.uuid4().hex})
+    about = {"embedder": embedder, "fingerprint": fingerprint, "dim": str(dim)}
+    state = {"identity": uuid.uuid4().hex, "generation": "0", "changed": str(time.time())}
+    return _kind_of(place).create(place, about | state)
 
 
 def open_store(place: str | Path) -> Store:

@@ -11,8 +11,7 @@ from __future__ import annotations
 import os
 import re
 import struct
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Self
@@ -26,25 +25,18 @@ from psycopg.pq import Format
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from seesay.errors import SeesayError, first_line
-from seesay.progress import tell
 from seesay.search.filters import EVERYTHING, Filter
 from seesay.search.hits import Place, Ranked
 from seesay.search.neighbours import next_page
 from seesay.search.sqlite_file import Kind, closed_on_error
 from seesay.search.store import Store
-from seesay.search.thumbnails import Files
 from seesay.search.writer import Connection, Writer
-
-RECALL = 0.95
-"""Share of the ten nearest vectors that a search has to find, for which `hnsw.ef_search` is chosen."""
 
 VERSION = "seesay 1"
 """Of the tables, in the comment of their schema; others are rejected."""
 
-_EFS = (40, 80, 120, 200, 320, 500, 800, 1000)  # values of `hnsw.ef_search`, up to pgvector's limit
-_LINKS, _EF_CONSTRUCTION = 16, 200  # of the graph
-_SAMPLE = 100  # vectors of items, and at most as many given queries, for which recall is measured
-_ROUNDING = 1e-5  # of an inner product in single precision, relative
+_LINKS, _EF_CONSTRUCTION, _EF_SEARCH = 16, 200, 400  # of the graph
+_MOST_EF = 1000  # of pgvector
 _CONNECTIONS = 8  # at most
 _SECONDS = 60  # that a statement may take
 _CONNECT_SECONDS = 10
@@ -255,8 +247,7 @@ class DatabaseStore(Store):
     def __init__(self, database: _Database) -> None:
         self._database = database
         with database.transaction("READ ONLY") as connection:
-            meta = connection.execute("SELECT key, value FROM meta WHERE key != 'generation'").fetchall()
-        super().__init__(database.place, meta)
+            super().__init__(database.place, connection.execute("SELECT key, value FROM meta"))
 
     @staticmethod
     def exists(place: str | Path) -> bool:
@@ -304,7 +295,7 @@ class DatabaseStore(Store):
 
     def check_in_place(self) -> None:
         """See `Store`."""
-        if self._meta("identity") != self.meta["identity"]:
+        if self.current("identity") != self.meta["identity"]:
             raise SeesayError(f"{self.place}: was replaced while it was in use; open it again.")
 
     def close(self) -> None:
@@ -318,9 +309,7 @@ class DatabaseStore(Store):
         self.check_process()
         with self._database.transaction("READ WRITE") as connection:
             connection.execute("SELECT value FROM meta WHERE key = 'generation' FOR UPDATE")
-            writer = Writer(connection, self._generation(connection) + 1, lambda row: _Vector.of(row, ">f2"))
-            writer.set_meta(changed=str(time.time()))
-            yield writer
+            yield Writer(connection, self._generation(connection) + 1, lambda row: _Vector.of(row, ">f2"))
 
     def _reading(self) -> AbstractContextManager[Connection]:
         return self._database.transaction("READ ONLY")
@@ -336,10 +325,6 @@ class DatabaseStore(Store):
                 raise SeesayError(f"{self.place}: another update is running; wait until it has finished.")
             yield
 
-    def changed(self) -> float:
-        """See `Store`."""
-        return float(self._meta("changed") or 0)
-
     def size(self) -> int:
         """See `Store`."""
         query = (
@@ -348,37 +333,26 @@ class DatabaseStore(Store):
         names = "AND relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = ?)"
         return int(self._rows(f"{query} {names}", (self._database.schema,), int)[0][0])
 
-    def files(self) -> Files:
-        """See `Store`."""
-        return _Thumbnails(self._database)
-
-    def _ids(self, connection: Connection, among: str, values: Sequence[object]) -> NDArray[np.int64]:
-        rows = connection.execute(f"SELECT items.id {among} ORDER BY items.id", values).fetchall()
-        return np.fromiter((id_ for (id_,) in rows), np.int64, len(rows))
-
     def _unpacked(self, data: Sequence[bytes]) -> NDArray[np.float16]:
         if any(len(each) != 4 + self.dim * 2 for each in data):
             raise ValueError
         halves = np.frombuffer(b"".join(each[4:] for each in data), ">f2").reshape(len(data), self.dim)
         return halves.astype(np.float16)
 
-    def settle(self, kind: Kind, queries: Callable[[], NDArray[np.float32]]) -> None:
-        """See `Store`: build the graph once there are enough vectors, and choose the width of searches."""
+    def settle(self, kind: Kind) -> None:
+        """See `Store`: build the graph once there are enough vectors."""
         count = self.count(kind)
-        if count < self.graph_from or count < 2 * int(self._meta(f"measured-{kind}") or 0):
+        if count < self.graph_from:
             return
         memory = min(_BUILD_BYTES, max(64 << 20, count * (2 * self.dim + 400)))
         build = self._database.transaction("READ WRITE", 0, maintenance_work_mem=f"{memory >> 10}kB")
         with build as connection:
-            connection.execute(
-                f"CREATE INDEX IF NOT EXISTS graph_{kind} ON vectors USING hnsw (data halfvec_ip_ops) "
-                f"WITH (m = {_LINKS}, ef_construction = {_EF_CONSTRUCTION}) WHERE kind = '{kind}'"
-            )
-            connection.execute("ANALYZE vectors")
-            connection.execute("ANALYZE items")
-        ef = str(self._ef_of_recall(kind, queries()))
-        with self.write() as writer:
-            writer.set_meta(**{f"ef-{kind}": ef, f"measured-{kind}": str(count)})
+            if connection.execute(f"SELECT to_regclass('graph_{kind}')").fetchone() == (None,):
+                connection.execute(
+                    f"CREATE INDEX graph_{kind} ON vectors USING hnsw (data halfvec_ip_ops) "
+                    f"WITH (m = {_LINKS}, ef_construction = {_EF_CONSTRUCTION}) WHERE kind = '{kind}'"
+                )
+                connection.execute("ANALYZE vectors, items")
 
     def nearest(
         self,
@@ -389,36 +363,25 @@ class DatabaseStore(Store):
         after: Place | None = None,
     ) -> Ranked:
         """See `Store`; pages after the first compare all vectors, so that none is missed."""
-        if after is None:
-            ef = self._meta(f"ef-{kind}")
-            return self._best(kind, query, k, where, int(ef) if ef and ef.isdecimal() else None)
-        return next_page(lambda asked: self._best(kind, query, asked, where, None), k, after)
 
-    def _best(self, kind: Kind, query: NDArray[np.float32], k: int, where: Filter, ef: int | None) -> Ranked:
-        asked = k + 1
-        while True:
-            ids, scores = self._nearest(kind, query, asked, where, ef)
-            # Of equal scores those with the lowest ids are wanted, but a database returns any: ask for all.
-            if len(ids) < asked or scores[-1] < scores[k - 1]:
+        def best(count: int) -> Ranked:
+            with self._read() as connection:
+                every = f"SELECT items.id, data FROM {_JOINED} WHERE items.kind = '{kind}' AND {where.sql}"
+                return _scored(connection, every, where.values, query, count)
+
+        if after is not None:
+            return next_page(best, k, after)
+        if self.count(kind) >= self.graph_from:
+            ids, scores = self._in_graph(kind, query, k + 1, where)
+            # If few vectors match a filter, the search of the graph may end before they are found; and of
+            # equal scores those with the lowest ids are wanted.
+            if len(ids) > k and scores[k] < scores[k - 1]:
                 return ids[:k], scores[:k]
-            asked *= 2
+        return best(k)
 
-    def _nearest(
-        self, kind: Kind, query: NDArray[np.float32], count: int, where: Filter, ef: int | None
-    ) -> Ranked:
-        """Return the best by exact inner products, in order: of candidates of the graph, or of all."""
-        if ef is not None:
-            ids, scores = self._in_graph(kind, query, count, where, ef)
-            # If few vectors match a filter, the search of the graph may end before they are found.
-            if len(ids) == count:
-                return ids, scores
-        with self._read() as connection:
-            every = f"SELECT items.id, data FROM {_JOINED} WHERE items.kind = '{kind}' AND {where.sql}"
-            return _scored(connection, every, where.values, query, count)
-
-    def _in_graph(self, kind: Kind, query: NDArray[np.float32], count: int, where: Filter, ef: int) -> Ranked:
+    def _in_graph(self, kind: Kind, query: NDArray[np.float32], count: int, where: Filter) -> Ranked:
         """Search the graph in half precision, and score twice as many as are wanted with the full query."""
-        width = max(ef, min(2 * count, _EFS[-1]))
+        width = min(max(_EF_SEARCH, 2 * count), _MOST_EF)
         settings: dict[str, object] = {"hnsw.ef_search": width, "hnsw.iterative_scan": "relaxed_order"}
         near = (
             f"SELECT items.id, data FROM {_JOINED} WHERE vectors.kind = '{kind}' AND {where.sql} "
@@ -428,42 +391,22 @@ class DatabaseStore(Store):
             values = (*where.values, _Vector.of(query, ">f4"), 2 * count)
             return _scored(connection, near, values, query, count)
 
-    def _ef_of_recall(self, kind: Kind, queries: NDArray[np.float32]) -> int:
-        """The least width of a search that reaches `RECALL`, for items and for queries."""
-        asked = self._asked_for_recall(kind, queries)
-        for ef in _EFS:
-            found = min(
-                np.mean([self._share(kind, ef, *each) for each in zip(rows, tenth, strict=True)])
-                for rows, tenth in asked
-            )
-            if found >= RECALL:
-                break
-        tell(f"PostgreSQL: hnsw.ef_search {ef}; recall@10 {found:.3f} (target: {RECALL}).")
-        return ef
+    def thumbnail(self, name: str) -> bytes | None:
+        """See `Store`."""
+        rows = self._rows("SELECT data FROM thumbnails WHERE name = ?", (name,), bytes)
+        return rows[0][0] if rows else None
 
-    def _share(self, kind: Kind, ef: int, query: NDArray[np.float32], tenth: np.float32) -> float:
-        """The share of the ten nearest that a search finds, by the score of the tenth."""
-        _, scores = self._in_graph(kind, query, 10, EVERYTHING, ef)
-        return float((scores >= tenth - _ROUNDING * abs(tenth)).sum()) / 10
+    def keep_thumbnail(self, name: str, data: bytes) -> None:
+        """See `Store`."""
+        with suppress(SeesayError), self._database.transaction("READ WRITE") as connection:
+            put = "INSERT INTO thumbnails VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET data = excluded.data"
+            connection.execute(put, (name, data))
 
-    def _asked_for_recall(
-        self, kind: Kind, queries: NDArray[np.float32]
-    ) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
-        """Return queries for which recall is measured, (q, dim), with the scores of their tenth best, (q,).
-
-        Vectors drawn from the items, and the given queries (q, dim), are one pair each.
-        """
-        ids = self.changes(kind).alive
-        some = np.random.default_rng(0).permutation(ids)[:_SAMPLE]
-        own = self.vectors(some.tolist())[1].astype(np.float32)
-        asked = [each for each in (own, queries[:_SAMPLE]) if len(each)]
-        best = [np.full((len(each), 10), -np.inf, np.float32) for each in asked]
-        for _, vectors in self.parts(ids):
-            rows = vectors.astype(np.float32)
-            for each, kept in zip(asked, best, strict=True):
-                both = np.concatenate([kept, each @ rows.T], axis=1)
-                kept[:] = -np.partition(-both, 9, axis=1)[:, :10]
-        return [(each, kept.min(axis=1)) for each, kept in zip(asked, best, strict=True)]
+    def drop_thumbnails(self, names: Iterable[str]) -> None:
+        """See `Store`."""
+        if rows := [(name,) for name in names]:
+            with self._database.transaction("READ WRITE") as connection:
+                connection.executemany("DELETE FROM thumbnails WHERE name = ?", rows)
 
 
 _JOINED = "vectors JOIN items ON items.vector = vectors.id"
@@ -483,37 +426,9 @@ def _scored(
 
 def _check_pgvector(connection: psycopg.Connection, place: str) -> None:
     """Create the extension if necessary, and check its version."""
-    available = "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"
-    if connection.execute(available).fetchone() is None:
-        raise SeesayError(f"{place}: PostgreSQL has no pgvector; install 0.8 or newer on the server.")
-    connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+    with suppress(psycopg.errors.FeatureNotSupported, psycopg.errors.UndefinedFile):
+        connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
     row = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
-    version = str(row[0]) if row else ""
-    if tuple(int(part) for part in version.split(".")[:2]) < _NEEDS:
-        raise SeesayError(
-            f"{place}: pgvector is {version}, but 0.8 is needed; upgrade it, and run "
-            "`ALTER EXTENSION vector UPDATE`."
-        )
-
-
-class _Thumbnails:
-    """Thumbnails in a table; see `Files`."""
-
-    def __init__(self, database: _Database) -> None:
-        self._database = database
-
-    def read(self, name: str) -> bytes | None:
-        with self._database.transaction("READ ONLY") as connection:
-            row = connection.execute("SELECT data FROM thumbnails WHERE name = ?", (name,)).fetchone()
-        return None if row is None else bytes(row[0])
-
-    def write(self, name: str, data: bytes) -> None:
-        # Without the right to write, a thumbnail is made each time, as on a read-only disk.
-        with suppress(SeesayError), self._database.transaction("READ WRITE") as connection:
-            put = "INSERT INTO thumbnails VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET data = excluded.data"
-            connection.execute(put, (name, data))
-
-    def delete(self, names: Iterable[str]) -> None:
-        if rows := [(name,) for name in names]:
-            with self._database.transaction("READ WRITE") as connection:
-                connection.executemany("DELETE FROM thumbnails WHERE name = ?", rows)
+    version = str(row[0]) if row else "missing"
+    if row is None or tuple(int(part) for part in version.split(".")[:2]) < _NEEDS:
+        raise SeesayError(f"{place}: pgvector is {version}; install or update it to 0.8 or newer.")

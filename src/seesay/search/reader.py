@@ -71,7 +71,7 @@ class IndexReader:
     ) -> None:
         self.store = store
         self._confirmed = dict(roots or {})
-        self.thumbnails = Thumbnails(store.files(), store.meta["identity"])
+        self.thumbnails = Thumbnails(store)
         self._embedder: Run | None = None
         self._loading = threading.Lock()
         self._judge = Judge(store)

@@ -12,7 +12,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,19 +29,22 @@ from seesay.search.hits import Place, Ranked
 from seesay.search.photo import FileState, Photo
 from seesay.search.roots import Root, is_possible
 from seesay.search.sqlite_file import Kind
-from seesay.search.thumbnails import Files
 from seesay.search.writer import Connection, Writer
 
 MOST_ROOTS = 1000  # folders of an index
 _HEX = re.compile("[0-9a-f]{32}")
 _LONGEST_PATH = 4096  # characters; work on a path grows with their square
-_NONE: NDArray[np.int64] = np.empty(0, np.int64)
 _FIRST, _LAST = -(1 << 63), (1 << 63) - 1  # integers of SQLite
 
 _PHOTO = """SELECT items.id, path, key, folded, width, height, time, dated_by, added, mtime_ns, size, ctime_ns
     FROM items JOIN vectors ON vectors.id = items.vector WHERE items.kind = 'image' AND"""
 _PHOTO_TYPES = (int, str, str, str, int, int, str, str, float, int, int, int)
-_IMAGES = "FROM items JOIN vectors ON vectors.id = items.vector WHERE items.kind = 'image'"
+_META = {  # that each index has
+    "embedder": "(?s:.+)",
+    "fingerprint": "(?s:.+)",
+    "dim": "[1-9][0-9]{0,5}",
+    "identity": "[0-9a-f]{32}",
+}
 
 
 Parts = Iterable[tuple[NDArray[np.int64], NDArray[np.float16]]]
@@ -82,17 +85,13 @@ class Store(ABC):
         self.place, self._process = place, os.getpid()
         self._counts: dict[Kind, tuple[int, int]] = {}  # of items, with the generation
         self._known_roots: tuple[int, list[Root]] = -1, []
-        self._in_folders = -1, Counter[str]()  # images by folder, with the generation
         try:
             self.meta = dict[str, str](_typed(meta, str, str))
         except TypeError as error:
             raise self._damaged(f"what it says of itself: {error}") from error
-        if missing := {"embedder", "fingerprint", "dim", "identity"} - self.meta.keys():
-            raise self._damaged(f"no {min(missing)}")
-        if not _HEX.fullmatch(self.meta["identity"]):
-            raise self._damaged("its identity")
-        if not re.fullmatch(r"[1-9][0-9]{0,5}", self.meta["dim"]):
-            raise self._damaged("its dimension")
+        for key, form in _META.items():
+            if not re.fullmatch(form, self.meta.get(key, "")):
+                raise self._damaged(f"its {key}" if key in self.meta else f"no {key}")
         self.dim = int(self.meta["dim"])
 
     @staticmethod
@@ -115,11 +114,7 @@ class Store(ABC):
         """Return the error of impossible contents."""
 
     def check_process(self) -> None:
-        """Check that this process opened the store: locks and connections do not survive a fork.
-
-        Raises:
-            SeesayError: another process did.
-        """
+        """Raise a SeesayError in a forked process, which locks and connections do not survive."""
         if self._process != os.getpid():
             raise SeesayError(
                 f"{self.place}: was opened before this process was forked; open the index again here."
@@ -142,25 +137,24 @@ class Store(ABC):
         """Exclude other updates; raise a SeesayError while there is one."""
 
     @abstractmethod
-    def changed(self) -> float:
-        """Return when the index was last written, by any process, in seconds since 1970."""
-
-    @abstractmethod
     def size(self) -> int:
         """Return the size of the index in bytes."""
 
     @abstractmethod
-    def files(self) -> Files:
-        """Return where thumbnails are kept."""
+    def thumbnail(self, name: str) -> bytes | None:
+        """Return the thumbnail with a name of hexadecimal digits, or None without one."""
 
     @abstractmethod
-    def settle(self, kind: Kind, queries: Callable[[], NDArray[np.float32]]) -> None:
-        """Prepare later searches, at the end of an update.
+    def keep_thumbnail(self, name: str, data: bytes) -> None:
+        """Keep a thumbnail if that is possible; without the right to write, it is made each time."""
 
-        Args:
-            kind: of the items that were written.
-            queries: returns vectors (q, dim) of queries such as an index is searched by.
-        """
+    @abstractmethod
+    def drop_thumbnails(self, names: Iterable[str]) -> None:
+        """Delete the thumbnails that there are."""
+
+    @abstractmethod
+    def settle(self, kind: Kind) -> None:
+        """Prepare later searches for items of a kind, at the end of an update."""
 
     @abstractmethod
     def nearest(
@@ -184,10 +178,6 @@ class Store(ABC):
     @abstractmethod
     def _reading(self) -> AbstractContextManager[Connection]:
         """Yield a connection that sees one consistent state."""
-
-    @abstractmethod
-    def _ids(self, connection: Connection, _among: str, values: Sequence[object]) -> NDArray[np.int64]:
-        """Return the ids (n,) of items, in order; `among` is the end of a query."""
 
     @abstractmethod
     def _unpacked(self, data: Sequence[bytes]) -> NDArray[np.float16]:
@@ -241,15 +231,19 @@ class Store(ABC):
 
     def exclude(self) -> list[str]:
         """Return the patterns of files and folders that updates leave out."""
-        text = self._meta("exclude") or "[]"
+        text = self.current("exclude") or "[]"
         with self._read():
             return [str(pattern) for (pattern,) in _typed(((each,) for each in list(json.loads(text))), str)]
 
-    def background(self) -> str | None:
-        """Return the gallery that was stored, see `seesay.search.judging`, or None."""
-        return self._meta("background")
+    def changed(self) -> float:
+        """Return when the index was last written, by any process, in seconds since 1970."""
+        found = self.current("changed") or "0"
+        if not re.fullmatch(r"[0-9]{1,11}(\.[0-9]*)?", found):
+            raise self._damaged("its last change")
+        return float(found)
 
-    def _meta(self, key: str) -> str | None:
+    def current(self, key: str) -> str | None:
+        """Return the metadata with this key as it is now, see `Writer.set_meta`; None if there is none."""
         rows = self._rows("SELECT value FROM meta WHERE key = ?", (key,), str)
         return str(rows[0][0]) if rows else None
 
@@ -259,22 +253,13 @@ class Store(ABC):
             return _typed(connection.execute(query, values), *types)
 
     def count(self, kind: Kind) -> int:
-        """Count the items of a kind."""
+        """Count the items of a kind, once per generation."""
         with self._read() as connection:
-            return self._counted(connection, kind, self._generation(connection))
-
-    def _counted(self, connection: Connection, kind: Kind, generation: int) -> int:
-        """Count the items of a kind, once per generation.
-
-        With a condition SQLite looks at each item, so only sentences, which are few, are counted with one.
-        """
-        if self._counts.get(kind, (-1, 0))[0] != generation:
-            both = connection.execute(
-                "SELECT COUNT(*), (SELECT COUNT(*) FROM items WHERE kind = 'sentence') FROM items"
-            )
-            items, sentences = map(int, both.fetchone())
-            self._counts = {"image": (generation, items - sentences), "sentence": (generation, sentences)}
-        return self._counts[kind][1]
+            generation = self._generation(connection)
+            if self._counts.get(kind, (-1, 0))[0] != generation:
+                counted = connection.execute("SELECT COUNT(*) FROM items WHERE kind = ?", (kind,))
+                self._counts[kind] = generation, int(counted.fetchone()[0])
+            return self._counts[kind][1]
 
     def photos(self, ids: Sequence[int] | None = None) -> dict[int, Photo]:
         """Return photos by id: all, or those of `ids` that still exist.
@@ -308,7 +293,7 @@ class Store(ABC):
     def matching(self, where: Filter) -> NDArray[np.int64]:
         """Return the ids (n,) of the images that match a filter, in order."""
         with self._read() as connection:
-            return self._ids(connection, _among(where), where.values)
+            return _ids(connection, _among(where), where.values)
 
     def has(self, where: Filter) -> bool:
         """Return whether an image matches a filter."""
@@ -338,7 +323,9 @@ class Store(ABC):
     def capture_seconds(self) -> dict[int, float]:
         """Return when images were taken, in seconds by the camera's clock, of those whose EXIF says so."""
         found = dict[int, float]()
-        for id_, taken in self._rows(f"SELECT items.id, taken {_IMAGES} AND taken != ''", (), int, str):
+        query = """SELECT items.id, taken FROM items JOIN vectors ON vectors.id = items.vector
+            WHERE items.kind = 'image' AND taken != ''"""
+        for id_, taken in self._rows(query, (), int, str):
             with suppress(ValueError):
                 found[id_] = datetime.fromisoformat(taken).replace(tzinfo=UTC).timestamp()
         return found
@@ -351,28 +338,19 @@ class Store(ABC):
 
     def folders(self, limit: int = 1000) -> dict[str, int]:
         """Return the number of images in each folder, with its subfolders, in order, for the largest ones."""
-        with self._read() as connection:
-            if self._in_folders[0] != (generation := self._generation(connection)):
-                # In Python: SQLite has no function that finds the last slash in linear time.
-                paths = connection.execute("SELECT path FROM items WHERE kind = 'image'")
-                direct = Counter(str.rpartition(path, "/")[0] for (path,) in paths)
-                counts = Counter[str]()
-                for folder, images in direct.items():
-                    while folder:
-                        counts[folder] += images
-                        folder = folder.rpartition("/")[0]
-                self._in_folders = generation, counts
-            return dict(sorted(self._in_folders[1].most_common(limit)))
+        # In Python: SQLite has no function that finds the last slash in linear time.
+        paths = self._rows("SELECT path FROM items WHERE kind = 'image'", (), str)
+        counts = Counter[str]()
+        for folder, images in Counter(path.rpartition("/")[0] for (path,) in paths).items():
+            while folder:
+                counts[folder] += images
+                folder = folder.rpartition("/")[0]
+        return dict(sorted(counts.most_common(limit)))
 
     def vector(self, id_: int) -> NDArray[np.float32] | None:
-        """Return the vector (dim,) of an image, or None if there is no image with that id.
-
-        Raises:
-            SeesayError: the vector is damaged.
-        """
-        query = f"SELECT data {_IMAGES} AND items.id {self._among_ids}"
-        rows = self._rows(query, (_as_json([id_]),), bytes)
-        return self._stacked([(id_, rows[0][0])])[1].astype(np.float32)[0] if rows else None
+        """Return the vector (dim,) of an image, or None if there is no image with that id."""
+        _, found = self.vectors(list(self.photos([id_])))
+        return found[0].astype(np.float32) if len(found) else None
 
     def vectors(self, ids: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
         """Return the existing ids (n,), in order, and their vectors, (n, dim).
@@ -386,7 +364,14 @@ class Store(ABC):
                 WHERE items.id {self._among_ids} ORDER BY items.id""",
                 (_as_json(ids),),
             ).fetchall()
-        return self._stacked(rows)
+        found = np.fromiter((id_ for id_, _ in rows), np.int64, len(rows))
+        try:
+            vectors = self._unpacked([data for _, data in rows])
+        except (ValueError, TypeError) as error:
+            raise self._damaged("vectors of a wrong length") from error
+        if not np.isfinite(vectors).all():  # a search would find nothing, or anything
+            raise self._damaged("vectors that are not finite")
+        return found, vectors
 
     def parts(self, ids: NDArray[np.int64]) -> Parts:
         """Iterate in parts over the existing ids (n,) and their vectors (n, dim)."""
@@ -411,23 +396,13 @@ class Store(ABC):
             query = "SELECT 1 FROM vectors WHERE kind = ? AND key = ?"
             return {key for key in keys if connection.execute(query, (kind, key)).fetchone()}
 
-    def changes(self, kind: Kind, since: int = 0, known: NDArray[np.int64] = _NONE) -> Changes:
-        """Return the changes of a kind after generation `since`, as a consistent state.
-
-        Args:
-            kind: of the items.
-            since: the generation before.
-            known: ids (n,) of that generation, ascending, which are read again only if some were deleted.
-        """
+    def changes(self, kind: Kind, since: int = 0) -> Changes:
+        """Return the changes of a kind after generation `since`, as a consistent state."""
         with self._read() as connection:
             generation = self._generation(connection)
-            if generation == since and len(known):
-                return Changes(generation, known, _NONE)
-            ids = self._ids(connection, "FROM items WHERE kind = ? AND generation > ?", (kind, since))
-            new = ids[~np.isin(ids, known)]
-            if len(known) + len(new) == self._counted(connection, kind, generation):
-                return Changes(generation, np.sort(np.concatenate([known, new])) if len(new) else known, ids)
-            return Changes(generation, self._ids(connection, "FROM items WHERE kind = ?", (kind,)), ids)
+            ids = _ids(connection, "FROM items WHERE kind = ? AND generation > ?", (kind, since))
+            alive = ids if since == 0 else _ids(connection, "FROM items WHERE kind = ?", (kind,))
+            return Changes(generation, alive, ids)
 
     def last_write(self, kind: Kind) -> int:
         """Return the generation that wrote the last items of a kind; 0 if there is none."""
@@ -435,16 +410,11 @@ class Store(ABC):
             query = "SELECT MAX(generation) FROM items WHERE kind = ?"
             return connection.execute(query, (kind,)).fetchone()[0] or 0
 
-    def _stacked(self, rows: Sequence[tuple[int, bytes]]) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
-        """Return the ids (n,) and vectors (n, dim) of rows; raise a SeesayError for damaged ones."""
-        ids = np.fromiter((id_ for id_, _ in rows), np.int64, len(rows))
-        try:
-            vectors = self._unpacked([data for _, data in rows])
-        except (ValueError, TypeError) as error:
-            raise self._damaged("vectors of a wrong length") from error
-        if not np.isfinite(vectors).all():  # a search would find nothing, or anything
-            raise self._damaged("vectors that are not finite")
-        return ids, vectors
+
+def _ids(connection: Connection, among: str, values: Sequence[object]) -> NDArray[np.int64]:
+    """Return the ids (n,) of items, in order; `among` is the end of a query."""
+    rows = connection.execute(f"SELECT items.id {among}", values)
+    return np.sort(np.fromiter((id_ for (id_,) in rows), np.int64))
 
 
 def _among(where: Filter) -> str:

@@ -1,21 +1,17 @@
-"""Thumbnails, created when photos are indexed or first requested, and stored beside the index."""
+"""Thumbnails, created when photos are indexed or first requested, and stored in the index."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable
-from contextlib import suppress
-from pathlib import Path
-from typing import Protocol
 
 from PIL import Image
 
 from seesay.data.decoders import read_apart
 from seesay.data.images import DecodedImage
 from seesay.encoders.images.encode import SHARED_SIDE
-from seesay.errors import SeesayError
-from seesay.paths import open_file, replacing
 from seesay.seal import seal
+from seesay.search.store import Store
 
 HEIGHT = 440
 """Pixels: twice the height of a row of the page, for screens of double density."""
@@ -39,78 +35,21 @@ def make(photo: DecodedImage) -> bytes:
     return out.getvalue()
 
 
-class Files(Protocol):
-    """Where thumbnails are kept, by names of hexadecimal digits."""
-
-    def read(self, name: str) -> bytes | None:
-        """Return a thumbnail, or None without one."""
-        ...
-
-    def write(self, name: str, data: bytes) -> None:
-        """Keep a thumbnail if that is possible."""
-        ...
-
-    def delete(self, names: Iterable[str]) -> None:
-        """Delete the thumbnails that there are."""
-        ...
-
-
-class ThumbnailFolder:
-    """A folder of thumbnails.
-
-    Args:
-        folder: of the thumbnails, created on demand.
-        check_in_place: raises a `SeesayError` if the index is no longer in its folder.
-    """
-
-    def __init__(self, folder: Path, check_in_place: Callable[[], None] = lambda: None) -> None:
-        self._folder, self._check_in_place = folder.parent.resolve() / folder.name, check_in_place
-
-    def _file(self, name: str) -> Path | None:
-        """The file of a name; None if a link leads elsewhere."""
-        file = self._folder / name[:2] / f"{name}.jpg"
-        return file if file.resolve() == file else None
-
-    def read(self, name: str) -> bytes | None:
-        """See `Files`."""
-        if (file := self._file(name)) is not None:
-            with suppress(OSError), open_file(file, self._folder.parent) as kept:
-                return kept.readall()
-        return None
-
-    def write(self, name: str, data: bytes) -> None:
-        """See `Files`; on a full or read-only disk a thumbnail is made each time."""
-        if (file := self._file(name)) is not None:
-            with suppress(OSError, SeesayError):
-                self._check_in_place()
-                for folder in (self._folder, file.parent):  # but not that of an index deleted meanwhile
-                    folder.mkdir(exist_ok=True)
-                with replacing(file) as beside:
-                    beside.write_bytes(data)
-
-    def delete(self, names: Iterable[str]) -> None:
-        """See `Files`."""
-        for file in filter(None, map(self._file, names)):
-            with suppress(OSError):
-                file.unlink(missing_ok=True)
-
-
 class Thumbnails:
     """The thumbnails of an index, named by the seal of the image's content key (see `seesay.seal`).
 
     Thumbnails in a copied index are therefore never found, and no key leads elsewhere.
 
     Args:
-        files: where they are kept.
-        identity: of the index.
+        store: of the index, which keeps them.
     """
 
-    def __init__(self, files: Files, identity: str) -> None:
-        self._files, self._identity = files, identity
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     def _name(self, key: str) -> str:
         """The name of a thumbnail; empty if this user's key cannot be read."""
-        return seal(self._identity, f"thumbnail {key}")
+        return seal(self._store.meta["identity"], f"thumbnail {key}")
 
     def get(self, key: str, read: Callable[[], bytes]) -> bytes:
         """Return the thumbnail of a content, created from the encoded image that `read` returns if missing.
@@ -120,7 +59,7 @@ class Thumbnails:
             OSError: `read` raised it.
         """
         name = self._name(key)
-        if name and (kept := self._files.read(name)) is not None:
+        if name and (kept := self._store.thumbnail(name)) is not None:
             return kept
         photo = read_apart(read(), "the image", SIDE)
         made = make(photo)
@@ -131,8 +70,8 @@ class Thumbnails:
     def keep(self, key: str, made: bytes) -> None:
         """Keep the thumbnail of a content."""
         if name := self._name(key):
-            self._files.write(name, made)
+            self._store.keep_thumbnail(name, made)
 
     def drop(self, keys: Iterable[str]) -> None:
         """Delete the thumbnails of removed contents."""
-        self._files.delete(filter(None, map(self._name, keys)))
+        self._store.drop_thumbnails(filter(None, map(self._name, keys)))

@@ -40,7 +40,7 @@ class Writer:
         self._connection = connection
         self._generation = generation
         self._packed = packed
-        self.set_meta(generation=str(generation))
+        self.set_meta(generation=str(generation), changed=str(time.time()))
 
     def put_root(self, root: Root) -> None:
         """Add a folder, or set the new location of the folder with that name."""

@@ -105,7 +105,7 @@ class Images(_Answers):
     query: list[PartAnswer] = Field([], description="the parts of the query")
     where_meant: str | None = Field(
         None,
-        description="the filter that finds them, if nothing fits the query, but files or folders have its name",
+        description="a filter for files or folders that have the query's name, if nothing fits it",
     )
     query_meant: str | None = Field(
         None, description="the English name of what a query in German, Spanish, French or Chinese names"
