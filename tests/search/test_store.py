@@ -185,13 +185,11 @@ def test_images_are_in_the_order_of_their_times_whatever_changes_them(store: Sto
 
 
 @pytest.mark.parametrize("where", [Filter(), Filter.parse("taken:2019 folder:italy")])
-@pytest.mark.parametrize("after", [None, ("2019-06-30T12:00:00", 7)])
-def test_a_page_of_the_newest_images_sorts_nothing(
-    store: Store, where: Filter, after: tuple[str, int] | None
-) -> None:
+@pytest.mark.parametrize("offset", [0, 7])
+def test_a_page_of_the_newest_images_sorts_nothing(store: Store, where: Filter, offset: int) -> None:
     asked: list[str] = []
     store._connection.set_trace_callback(asked.append)
-    store.newest(40, where, after)
+    store.newest(40, where, offset)
     store._connection.set_trace_callback(None)
     (query,) = [each for each in asked if each.startswith("SELECT")]
     plan = [row[-1] for row in store._connection.execute(f"EXPLAIN QUERY PLAN {query}")]
@@ -205,8 +203,7 @@ def test_ids_that_no_item_can_have_are_absent(store: Store, id_: int) -> None:
     assert store.vector(id_) is None
     assert store.photos([id_]) == {}
     assert store.vectors([id_, 1])[0].tolist() == [1]
-    time = store.newest(1)[0].time
-    assert [each.id for each in store.newest(1 << 70, after=(time, id_))] == ([1] if id_ > 0 else [])
+    assert [each.id for each in store.newest(1 << 70)] == [1]
 
 
 def test_an_index_without_its_width_is_damaged(store: Store) -> None:

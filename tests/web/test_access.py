@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -18,8 +17,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from seesay.errors import SeesayError
 from seesay.web.app import create_app
-from seesay.web.options import ServerOptions
-from seesay.web.security import AccessTokens, Guard, Limits
+from seesay.web.options import Limits, ServerOptions
+from seesay.web.security import AccessTokens, Guard
 from tests.linear import check_linear
 from tests.search.colours import opened
 from tests.web.conftest import TOKEN
@@ -83,17 +82,14 @@ def test_whoever_logs_out_has_no_cookie_any_more(index_path: Path, tokens: Path)
         assert client.get("/photos/api/v1/status").status_code == 401
 
 
-def test_each_token_lets_in_and_the_log_names_whose_it_was(index_path: Path, tokens: Path, capsys) -> None:
-    tokens.write_text(f"# at home\nada {TOKEN}\n\n{OTHER}\n")
-    with client_of(index_path, tokens, access_log=True) as client:
+def test_each_token_lets_in(index_path: Path, tokens: Path) -> None:
+    tokens.write_text(f"# at home\n{TOKEN}\n\n{OTHER}\n")
+    with client_of(index_path, tokens) as client:
         for token in (TOKEN, OTHER):
             assert client.get("/api/v1/status", headers=bearer(token)).status_code == 200
         client.post("/login", data={"token": TOKEN})
         assert client.get("/api/v1/status").status_code == 200
-        assert client.get("/api/v1/status", headers={"Cookie": "", **bearer("ada")}).status_code == 401
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    users = [line.get("user") for line in lines if line["path"] == "/api/v1/status"]
-    assert users == ["ada", None, "ada", None]
+        assert client.get("/api/v1/status", headers={"Cookie": "", **bearer("# at home")}).status_code == 401
 
 
 def test_tokens_that_were_taken_out_of_the_file_open_nothing(
@@ -102,11 +98,10 @@ def test_tokens_that_were_taken_out_of_the_file_open_nothing(
     access = AccessTokens(tokens)
     cookie = Headers({"cookie": f"seesay={access.cookie(TOKEN)}"})
     assert access.token_of(cookie) == TOKEN
-    tokens.write_text(f"ada {OTHER}")
+    tokens.write_text(OTHER)
     assert access.token_of(cookie) is None
     assert not access.is_token(TOKEN)
     assert access.is_token(OTHER)
-    assert "Tokens read again: 1." in capsys.readouterr().err
     tokens.write_text("short")
     assert access.is_token(OTHER)
     assert "line 1" in capsys.readouterr().err
@@ -234,7 +229,7 @@ def test_wrong_tokens_are_slowed_and_the_owner_is_not(index_path: Path, tokens: 
 
 
 def test_requests_are_limited_by_token_and_not_by_address(tokens: Path) -> None:
-    tokens.write_text(f"ada {TOKEN}\nbob {OTHER}\n")
+    tokens.write_text(f"{TOKEN}\n{OTHER}\n")
 
     async def answers() -> list[tuple[int, str | None]]:
         going = asyncio.Event()

@@ -20,9 +20,8 @@ from seesay.errors import SeesayError
 from seesay.search import Index
 from seesay.search.store import Store
 from seesay.web.app import create_app
-from seesay.web.options import ServerOptions
+from seesay.web.options import Limits, ServerOptions
 from seesay.web.routes import images
-from seesay.web.security import Limits
 from tests.search.colours import Colours, gallery, opened, picture
 from tests.web.conftest import client_of
 
@@ -34,7 +33,6 @@ def test_search(client: TestClient) -> None:
     first = answer["results"][0]
     assert first["score"] == pytest.approx(1, abs=1e-3)
     assert (first["width"], first["height"]) == (60, 40)
-    assert answer["milliseconds"] >= 0
     assert client.get(f"/api/v1/images/{first['id']}/thumbnail").headers["content-type"] == "image/jpeg"
 
 
@@ -49,8 +47,8 @@ def test_uploads_find_images_and_sentences(client: TestClient) -> None:
 def test_queries_of_several_parts(client: TestClient) -> None:
     answer = client.get("/api/v1/search", params={"q": "red - 0.7*blue"}).json()
     assert answer["query"] == [
-        {"text": "+ red", "weight": 1, "id": None},
-        {"text": "- 0.7*blue", "weight": -0.7, "id": None},
+        {"text": "+ red", "weight": 1},
+        {"text": "- 0.7*blue", "weight": -0.7},
     ]
     assert [hit["path"] for hit in answer["results"]][::4] == ["red.png", "blue.png"]
     like = client.get("/api/v1/search", params={"q": f"id:{answer['results'][0]['id']}"}).json()
@@ -70,22 +68,24 @@ def test_misspelt_words_are_corrected(client: TestClient) -> None:
 
 
 def test_uploads_among_other_parts(client: TestClient) -> None:
-    files = [("image", ("a.png", picture("red"))), ("image", ("b.png", picture("blue")))]
+    files = {"image": ("a.png", picture("red"))}
 
-    def first(q: str) -> str:
-        return client.post("/api/v1/search", params={"q": q}, files=files).json()["results"][0]["path"]
+    def found(q: str) -> dict:
+        return client.post("/api/v1/search", params={"q": q}, files=files).json()
 
-    assert first("") == "red-blue.png"
-    assert first("image:1 - image:2") == "red.png"
-    assert first("- 1*image:1") == "blue.png"
-    assert first("5*green") == "sub/green.png"
+    assert found("")["results"][0]["path"] == "red.png"
+    assert found("5*green")["results"][0]["path"] == "sub/green.png"
+    uploaded = found("blue")
+    assert uploaded["results"][0]["path"] == "red-blue.png"
+    without = uploaded["q"].replace("+ upload:", "- upload:")
+    assert client.get("/api/v1/search", params={"q": without}).json()["results"][0]["path"] == "blue.png"
 
 
 @pytest.mark.parametrize(
     "q", ["image:/etc/passwd", "red + photo.jpg", "image:3", "image:01", 'image:"../red.png"']
 )
 def test_a_query_over_http_opens_no_file(client: TestClient, q: str) -> None:
-    files = [("image", ("a.png", picture("red")))] * 2
+    files = {"image": ("a.png", picture("red"))}
     for response in (
         client.get("/api/v1/search", params={"q": q}),
         client.post("/api/v1/search", params={"q": q}, files=files),
@@ -113,15 +113,9 @@ def test_filters(client: TestClient) -> None:
     assert "no date" in response.json()["detail"]
 
 
-def test_too_many_uploads_are_refused(client: TestClient) -> None:
-    files = [("image", ("a.png", picture("red")))] * 5
-    assert "at most 4" in client.post("/api/v1/search", files=files).json()["detail"]
-
-
 def test_status(client: TestClient) -> None:
     status = client.get("/api/v1/status").json()
     assert (status["images"], status["sentences"], status["matcher"]) == (5, 6, "colours")
-    assert status["generation"] >= 1
     assert status["not_read"] == []
 
 
@@ -562,7 +556,7 @@ def test_the_schema_names_operations_and_the_token(index_path: Path, tmp_path: P
     paths = app.openapi()["paths"]
     assert paths["/api/v1/search"]["get"]["operationId"] == "search"
     assert paths["/api/v1/search"]["get"]["security"] == [{"token": []}]
-    assert paths["/healthz"]["get"]["security"] == []
+    assert "security" not in paths["/healthz"]["get"]
     names = [operation["operationId"] for operations in paths.values() for operation in operations.values()]
     assert len(set(names)) == len(names)
     assert app.openapi()["components"]["securitySchemes"] == {"token": {"type": "http", "scheme": "bearer"}}

@@ -1272,8 +1272,8 @@ def test_photos_are_shown_while_they_are_indexed(browser, many) -> None:
     )
     page.route("**/api/v1/update", lambda route: route.fulfill(json=state))
     page.route("**/api/v1/images?**", lambda route: route.fulfill(json={"results": come, "next": None}))
-    months = [{"month": shown[0]["time"][:7], "images": 3}]
-    page.route("**/api/v1/images/months", lambda route: route.fulfill(json={"months": months}))
+    months = [{"name": shown[0]["time"][:7], "images": 3}]
+    page.route("**/api/v1/images/months", lambda route: route.fulfill(json={"counts": months}))
     page.goto("/")
     expect(page.locator("#message")).to_contain_text("Indexing… photos appear here as they are found.")
     come.extend(shown[1:2])

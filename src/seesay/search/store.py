@@ -299,26 +299,10 @@ class Store(ABC):
         """Return whether an image matches a filter."""
         return self._rows(f"SELECT EXISTS (SELECT 1 {_among(where)})", where.values, int) == [(1,)]
 
-    def newest(
-        self,
-        count: int,
-        where: Filter = EVERYTHING,
-        after: tuple[str, int] | None = None,
-        offset: int = 0,
-    ) -> list[Photo]:
-        """Return the newest images, newest first.
-
-        Args:
-            count: the maximum number.
-            where: a filter that they must match.
-            after: time and id of the last image of the previous page.
-            offset: the number of images to skip.
-        """
-        behind, place = "TRUE", tuple[str | int, ...]()
-        if after:
-            behind, place = "(time, items.id) < (?, ?)", (after[0], min(max(after[1], _FIRST), _LAST))
-        newest = f"{where.sql} AND {behind} ORDER BY time DESC, items.id DESC LIMIT ? OFFSET ?"
-        return self._photos(newest, (*where.values, *place, min(count, _LAST), offset))
+    def newest(self, count: int, where: Filter = EVERYTHING, offset: int = 0) -> list[Photo]:
+        """Return at most `count` images that match a filter, newest first, without the first `offset`."""
+        newest = f"{where.sql} ORDER BY time DESC, items.id DESC LIMIT ? OFFSET ?"
+        return self._photos(newest, (*where.values, min(count, _LAST), offset))
 
     def capture_seconds(self) -> dict[int, float]:
         """Return when images were taken, in seconds by the camera's clock, of those whose EXIF says so."""

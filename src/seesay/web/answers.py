@@ -3,40 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from http import HTTPStatus
-from typing import Annotated, Self, TypeAlias
+from typing import Annotated, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse
 
-from seesay.grounding import Grounding, colour
-from seesay.search.hits import Answer, Certainty
-from seesay.search.query import Indexed, Query
+from seesay.search.hits import Certainty
 
-_Score = Annotated[float, AfterValidator(lambda score: round(score, 6))]
-_Probability = Annotated[float, Field(ge=0, le=1), AfterValidator(lambda value: round(value, 4))]
-_Pixels = Annotated[float, AfterValidator(lambda pixels: round(pixels, 1))]
-_Milliseconds = Annotated[float, AfterValidator(lambda value: round(value, 3))]
-_CORNERS = ("x1", "y1", "x2", "y2")
+_Score = Annotated[float, AfterValidator(lambda score: round(score, 4))]
 
 
 class _OfIndex(BaseModel):
     """An answer that names the index which gave it."""
 
     index: str = Field(description="the name of the index that answers, as in the parameter `index`")
-
-
-class _HitAnswer(BaseModel):
-    model_config = ConfigDict(from_attributes=True)
-
-    id: int
-    score: _Score = Field(description="a cosine; higher is a better match")
-    probability: _Probability | None = Field(
-        None,
-        description="the probability of being right; null if undefined, as for a sentence",
-    )
-    fits: bool = Field(description="false if the result is probably wrong")
 
 
 class _IndexedImage(BaseModel):
@@ -48,38 +29,12 @@ class _IndexedImage(BaseModel):
     height: int
 
 
-class ImageAnswer(_IndexedImage, _HitAnswer):
+class ImageAnswer(_IndexedImage):
     """An image of the index and how well it matches."""
 
-
-class SentenceAnswer(_HitAnswer):
-    """A sentence of the index and how well it matches."""
-
-    text: str
-
-
-class _Answers(_OfIndex):
-    milliseconds: _Milliseconds = Field(description="time to embed and search")
-    certainty: Certainty = Field(
-        description="whether the best result on this page is sure, perhaps right, or probably nothing fits; "
-        "the first page has the most probable results"
-    )
-
-    @classmethod
-    def of(cls, index: str, answer: Answer, milliseconds: float) -> Self:
-        """Create the response from an answer of the index of that name."""
-        return cls.model_validate(
-            {
-                "index": index,
-                "results": list(answer),
-                "unknown_words": answer.unknown_words,
-                "corrected_words": answer.corrected_words,
-                "certainty": answer.certainty,
-                "where_meant": answer.where_meant,
-                "query_meant": answer.query_meant,
-                "milliseconds": milliseconds,
-            }
-        )
+    score: _Score = Field(description="a cosine; higher is a better match")
+    probability: _Score | None = Field(description="the probability of being right; null if undefined")
+    fits: bool = Field(description="false if the result is probably wrong")
 
 
 class PartAnswer(BaseModel):
@@ -87,45 +42,42 @@ class PartAnswer(BaseModel):
 
     text: str = Field(description="with its sign, as in a query")
     weight: float = Field(description="negative for unwanted parts")
-    id: int | None = Field(None, description="of an image of the index")
 
 
-class Images(_Answers):
+class Images(_OfIndex):
     """Images, best first."""
 
     results: list[ImageAnswer]
-    next: str | None = Field(None, description="the cursor of the next page; null after the last one")
+    next: str | None = Field(description="the cursor of the next page; null after the last one")
+    certainty: Certainty = Field(
+        description="whether the best result on this page is sure, perhaps right, or probably nothing fits; "
+        "the first page has the most probable results"
+    )
     q: str = Field(
-        "", description="the query for GET; uploads are named by their hash, which is valid for a while"
+        description="the query for GET; an upload is named by its hash, which is valid for a while"
     )
+    query: list[PartAnswer] = Field(description="the parts of the query")
     unknown_words: list[str] = Field(description="words of the query that the run does not know")
-    corrected_words: dict[str, str] = Field(
-        {}, description="misspelt words of the query and their corrections"
-    )
-    query: list[PartAnswer] = Field([], description="the parts of the query")
+    corrected_words: dict[str, str] = Field(description="misspelt words of the query and their corrections")
     where_meant: str | None = Field(
-        None,
-        description="a filter for files or folders that have the query's name, if nothing fits it",
+        description="a filter for files or folders that have the query's name, if nothing fits it"
     )
     query_meant: str | None = Field(
-        None, description="the English name of what a query in German, Spanish, French or Chinese names"
+        description="the English name of what a query in German, Spanish, French or Chinese names"
     )
 
-    def to(self, query: Query) -> Self:
-        """Add the query."""
-        self.q = str(query)
-        self.query = [
-            PartAnswer(
-                text=str(part),
-                weight=part.weight,
-                id=part.term.id if isinstance(part.term, Indexed) else None,
-            )
-            for part in query.parts
-        ]
-        return self
+
+class SentenceAnswer(BaseModel):
+    """A sentence of the index and how well it matches."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: int
+    text: str
+    score: _Score
 
 
-class SentenceAnswers(_Answers):
+class SentenceAnswers(_OfIndex):
     """Sentences, best first."""
 
     results: list[SentenceAnswer]
@@ -134,24 +86,20 @@ class SentenceAnswers(_Answers):
 class BoxAnswer(BaseModel):
     """A box in an image and how well it matches."""
 
-    x1: _Pixels = Field(description="left edge, in pixels of the upright image")
-    y1: _Pixels = Field(description="upper edge")
-    x2: _Pixels = Field(description="right edge")
-    y2: _Pixels = Field(description="lower edge")
-    score: _Score = Field(description="higher is a better match")
-    probability: _Probability | None = Field(
-        None, description="the probability that the box is right; null if the run has no fitted probabilities"
+    box: tuple[float, float, float, float] = Field(description="x1, y1, x2, y2 in pixels, upright")
+    score: float = Field(description="higher is a better match")
+    probability: float | None = Field(
+        description="the probability that the box is right; null if the run has no fitted probabilities"
     )
 
 
 class PhraseAnswer(BaseModel):
     """A phrase of the sentence and where it is."""
 
-    text: str
+    phrase: str
     start: int = Field(description="offset of its first character in the sentence, in Unicode code points")
     end: int = Field(description="one past its last character")
     known: bool = Field(description="true if any of its words is known; otherwise it has no boxes")
-    colour: str = Field(description="colour of the phrase and its boxes, #rrggbb")
     fits: bool = Field(description="false if the image probably does not show it")
     boxes: list[BoxAnswer] = Field(description="best first")
 
@@ -159,28 +107,12 @@ class PhraseAnswer(BaseModel):
 class GroundingAnswer(BaseModel):
     """The phrases of a sentence, in order, and where each is in an image."""
 
-    index: str | None = Field(None, description="the name of the index of the image; null for an upload")
     width: int = Field(description="in pixels, upright")
     height: int
     phrases: list[PhraseAnswer]
     corrected_words: dict[str, str] = Field(
-        {}, description="misspelt words of the sentence and their corrections"
+        description="misspelt words of the sentence and their corrections"
     )
-    milliseconds: _Milliseconds = Field(description="time to find and score regions")
-
-    @classmethod
-    def from_grounding(
-        cls, found: Grounding, milliseconds: float, index: str | None = None
-    ) -> GroundingAnswer:
-        """Create the response from a grounding in an upload, or in an image of that index."""
-        phrases = []
-        for i, phrase in enumerate(found.phrases):
-            boxes = [
-                {**place._asdict(), **dict(zip(_CORNERS, place.box, strict=True))} for place in phrase.places
-            ]
-            phrases.append(asdict(phrase) | {"colour": colour(i), "boxes": boxes})
-        about = {"phrases": phrases, "milliseconds": milliseconds, "index": index}
-        return cls.model_validate(asdict(found) | about)
 
 
 class DatedImage(_IndexedImage):
@@ -197,20 +129,19 @@ class DatedImages(_OfIndex):
     """Images, newest first."""
 
     results: list[DatedImage]
-    next: str | None = Field(description="the cursor of the next page; null after the last one")
 
 
-class Month(BaseModel):
-    """The number of images of a month."""
+class Count(BaseModel):
+    """A month or a folder, and the number of its images."""
 
-    month: str = Field(description="such as 2019-06")
+    name: str = Field(description="such as 2019-06, or the beginning of the paths of a folder's images")
     images: int
 
 
-class Months(_OfIndex):
-    """The months of the images, newest first."""
+class Counts(_OfIndex):
+    """The months of the images, newest first, or the folders with the most images."""
 
-    months: list[Month]
+    counts: list[Count]
 
 
 class Typed(BaseModel):
@@ -218,19 +149,6 @@ class Typed(BaseModel):
 
     q: str = Field(description="the query; empty if there are only conditions")
     where: str = Field(description="the filter")
-
-
-class Folder(BaseModel):
-    """The number of images in a folder and its subfolders."""
-
-    folder: str = Field(description="the beginning of the paths of its images")
-    images: int
-
-
-class Folders(_OfIndex):
-    """The folders with the most images."""
-
-    folders: list[Folder]
 
 
 class ImageFacts(_OfIndex, DatedImage):
@@ -251,27 +169,20 @@ class Duplicates(_OfIndex):
     groups: list[list[DatedImage]] = Field(description="the largest groups first")
 
 
-class Fault(BaseModel):
-    """A file that could not be indexed."""
-
-    path: str
-    reason: str
-
-
 class Faults(_OfIndex):
     """The files that could not be indexed."""
 
-    faults: list[Fault]
+    faults: dict[str, str] = Field(description="why, by the path of the file")
 
 
 class UpdateState(_OfIndex):
     """How far the update of an index is."""
 
-    running: bool
+    running: bool = False
     images: int = Field(0, description="number of images in the index now")
-    generation: int = Field(0, description="as in the status of the index")
-    done: int = Field(description="files processed")
-    total: int = Field(description="files to process; 0 before they are counted")
+    generation: int = Field(0, description="increases with every change of the index")
+    done: int = Field(0, description="files processed")
+    total: int = Field(0, description="files to process; 0 before they are counted")
     added: int = Field(0, description="number of images added by the last update")
     deleted: int = 0
     seconds: float | None = Field(None, description="of the last update; null before the first")
@@ -291,7 +202,6 @@ class Status(_OfIndex):
     )
     faults: int = Field(description="number of files that could not be indexed")
     matcher: str
-    generation: int = Field(description="increases with every change of the index")
     version: str = Field(description="of seesay")
     is_default: bool = Field(description="true if it answers requests that name no index")
     grounding: bool = Field(description="true if a grounding run is available")
@@ -313,16 +223,10 @@ class Problem(BaseModel):
     detail: str = Field(description="what was wrong, where, and what to do")
 
 
-class ProblemResponse(JSONResponse):
-    """The response to a failure."""
-
-    media_type = MEDIA_TYPE
-
-
-def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> ProblemResponse:
+def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
     """Return the response to a failure."""
     body = Problem(title=HTTPStatus(status).phrase, status=status, detail=detail)
-    return ProblemResponse(body.model_dump(), status, headers)
+    return JSONResponse(body.model_dump(), status, headers, MEDIA_TYPE)
 
 
 def failures(*statuses: int) -> Responses:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
-import errno
+import re
 import socket
 import sys
 import threading
@@ -18,8 +17,11 @@ import segno
 import uvicorn
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.security import HTTPBearer
 from fastapi.staticfiles import StaticFiles
+from prometheus_client import CollectorRegistry, ProcessCollector
 from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.responses import JSONResponse
 
 from seesay import __version__
 from seesay.errors import ImageError, QueryError, SeesayError
@@ -28,10 +30,9 @@ from seesay.paths import failure_of_disk
 from seesay.search.index import Index
 from seesay.search.places import is_address
 from seesay.web import log_line
-from seesay.web.answers import Problem, ProblemResponse, failures, problem
-from seesay.web.observe import IndexMetrics, Metrics, Observed, probe_routes
+from seesay.web.answers import Problem, failures, problem
+from seesay.web.observe import IndexMetrics, Observed, probe_routes
 from seesay.web.options import ServerOptions
-from seesay.web.responses import Compressed
 from seesay.web.routes import images, indexes, queries
 from seesay.web.routes.page import STATIC, page_routes
 from seesay.web.routes.parameters import check_parameters
@@ -42,12 +43,10 @@ from seesay.web.security import (
     check_hosts,
     check_proxies,
     is_local,
-    is_open,
 )
 from seesay.web.service import Service
 
 _SHUTDOWN_SECONDS = 10  # for open requests to finish
-_M_ARENA_MAX, _ARENAS = -8, 2  # a parameter of glibc's mallopt, and its value
 
 
 def create_app(served: Index | Mapping[str, Index], options: ServerOptions | None = None) -> FastAPI:
@@ -70,8 +69,9 @@ def create_app(served: Index | Mapping[str, Index], options: ServerOptions | Non
         index.check_roots()
     service = Service(by_name, options)
     tokens = AccessTokens(options.token_file) if options.token_file is not None else None
-    metrics = Metrics()
-    metrics.registry.register(IndexMetrics(service))
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    registry.register(IndexMetrics(service))
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -100,14 +100,16 @@ def create_app(served: Index | Mapping[str, Index], options: ServerOptions | Non
         responses=failures(400, 401, 403, 429, 431, 500, 503),
         generate_unique_id_function=lambda route: route.name,
     )
-    app.state.service, app.state.tokens = service, tokens
-    app.add_middleware(Compressed, minimum_size=1000, compresslevel=6)
+    app.state.service = service
     app.add_middleware(Guard, limits=options.limits, hosts=options.hosts, prefix=prefix, tokens=tokens)
-    app.add_middleware(Observed, metrics=metrics, log=options.access_log)
+    app.add_middleware(Observed, registry=registry, log=options.access_log)
     _add_error_handlers(app)
+    # `Guard` asks for the token; this names it in the schema.
+    named = [Depends(HTTPBearer(scheme_name="token", auto_error=False))] if tokens else []
     for module in (queries, images, indexes):
-        app.include_router(module.router, dependencies=[Depends(check_parameters)], responses=failures(422))
-    app.include_router(probe_routes(metrics))
+        checked = [Depends(check_parameters), *named]
+        app.include_router(module.router, dependencies=checked, responses=failures(422))
+    app.include_router(probe_routes(registry))
     app.include_router(page_routes(tokens, prefix))
     app.mount("/static", StaticFiles(directory=STATIC))
     return app
@@ -115,17 +117,10 @@ def create_app(served: Index | Mapping[str, Index], options: ServerOptions | Non
 
 class _Application(FastAPI):
     def openapi(self) -> dict[str, Any]:
-        """Return the schema, with the responses to failures, and with the token if one is needed."""
-        if self.openapi_schema is None:
-            schema = super().openapi()
-            components = schema.setdefault("components", {})
-            components.setdefault("schemas", {})["Problem"] = Problem.model_json_schema()
-            if self.state.tokens is not None:
-                components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-                for path, operations in schema["paths"].items():
-                    for operation in operations.values():
-                        operation["security"] = [] if is_open(path) else [{"token": []}]
-        return super().openapi()
+        """Return the schema, with the body of responses to failures."""
+        schema = super().openapi()
+        schema["components"]["schemas"].setdefault("Problem", Problem.model_json_schema())
+        return schema
 
 
 def name_of(place: str | Path) -> str:
@@ -135,18 +130,18 @@ def name_of(place: str | Path) -> str:
 
 def _checked_prefix(prefix: str) -> str:
     trimmed = "/" + prefix.strip("/") if prefix.strip("/") else ""
-    if not all(part.replace("-", "").replace("_", "").isalnum() for part in trimmed.split("/")[1:]):
+    if not re.fullmatch(r"(/[\w-]+)*", trimmed):
         raise SeesayError(f"{prefix}: not a path prefix; write one such as /photos.")
     return trimmed
 
 
 def _add_error_handlers(app: FastAPI) -> None:
-    def logged(request: Request, failure: Exception, status: int = 503) -> ProblemResponse:
+    def logged(request: Request, failure: Exception, status: int = 503) -> JSONResponse:
         log_line(f"{request.scope['id']}: {failure}")  # which may name paths of this machine
         return problem(status, "This cannot be answered now; the log of the server says why.")
 
     @app.exception_handler(StarletteHTTPException)
-    async def http(request: Request, failure: StarletteHTTPException) -> ProblemResponse:
+    async def http(request: Request, failure: StarletteHTTPException) -> JSONResponse:
         if isinstance(failure.__cause__, OSError):  # such as a full temporary folder, which holds uploads
             return logged(request, failure.__cause__, 507)
         response = problem(failure.status_code, str(failure.detail))
@@ -154,25 +149,25 @@ def _add_error_handlers(app: FastAPI) -> None:
         return response
 
     @app.exception_handler(RequestValidationError)
-    async def validation(_request: Request, failure: RequestValidationError) -> ProblemResponse:
+    async def validation(_request: Request, failure: RequestValidationError) -> JSONResponse:
         first = failure.errors()[0]
         *_, name = first["loc"][:2]  # where the parameter is, its name, the number of a value
         return problem(422, f"{name}: {first['msg']}.")
 
     @app.exception_handler(SeesayError)
-    async def ours(request: Request, failure: SeesayError) -> ProblemResponse:
+    async def ours(request: Request, failure: SeesayError) -> JSONResponse:
         if isinstance(failure, ImageError | QueryError):
             return problem(422, str(failure))
         return logged(request, failure)
 
     @app.exception_handler(OSError)
-    async def of_system(request: Request, failure: OSError) -> ProblemResponse:
+    async def of_system(request: Request, failure: OSError) -> JSONResponse:
         if not failure_of_disk(failure):
             raise failure
         return logged(request, failure)
 
     @app.exception_handler(Exception)
-    async def unforeseen(_request: Request, _failure: Exception) -> ProblemResponse:
+    async def unforeseen(_request: Request, _failure: Exception) -> JSONResponse:
         return problem(500, "Internal server error; see the server's log.")
 
 
@@ -201,7 +196,6 @@ def serve(
         SeesayError: a run is missing or of the wrong kind, the address or port cannot be used, or as for
             `create_app`.
     """
-    _share_heaps()
     options = options or ServerOptions()
     check_proxies(options.proxies)
     check_hosts(options.hosts)
@@ -253,17 +247,6 @@ def _address_in_network() -> str | None:
     return None
 
 
-def _share_heaps() -> None:
-    """Let all threads share two heaps.
-
-    glibc gives almost every thread a heap of its own and keeps freed memory there, so the memory of a server
-    with many threads would grow as each of them decodes larger photos.
-    """
-    if sys.platform == "linux":
-        with suppress(OSError, AttributeError):  # another C library
-            ctypes.CDLL(None).mallopt(_M_ARENA_MAX, _ARENAS)
-
-
 def _listen(host: str, port: int) -> socket.socket:
     if not 0 <= port <= 65535:
         raise SeesayError(f"There is no port {port}; choose one from 1 to 65535.")
@@ -275,12 +258,9 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         made = socket.create_server(address, family=family, backlog=256, dualstack_ipv6=both)
     except OSError as error:
-        refusals = {
-            errno.EADDRINUSE: f"is taken; stop what runs there, or try --port {port % 65535 + 1}.",
-            errno.EACCES: "needs more privileges; choose one above 1023, such as --port 8000.",
-        }
-        why = refusals.get(error.errno or 0, f"cannot be used ({error.strerror}); try --host 127.0.0.1.")
-        raise SeesayError(f"Port {port} on {host} {why}") from error
+        raise SeesayError(
+            f"Port {port} on {host}: {error.strerror}; try another one, such as --port {port % 65535 + 1}."
+        ) from error
     # Only for sockets that name their protocol does asyncio disable Nagle's algorithm, which holds the body
     # back until the client has acknowledged the headers, for 40 ms.
     return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, made.detach())

@@ -7,7 +7,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from seesay.grounding import GROUND_RUN
-from seesay.web.security import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of a request and its upload, and of requests at the same time.
+
+    Attributes:
+        upload_bytes: the size of an uploaded image, encoded.
+        upload_pixels: the width × height of an uploaded image.
+        archive_bytes: the size of all images of an archive together.
+        seconds: the time until a response begins, including that to send the request, and until each further
+            part of it is read.
+        decode_seconds: the time in which an upload must be decoded.
+        requests: the requests of all clients at the same time.
+        requests_a_client: those of one token or, without tokens, of one IPv4 address or /64 network of IPv6.
+    """
+
+    upload_bytes: int = 20 * 2**20
+    upload_pixels: int = 50_000_000
+    archive_bytes: int = 4 * 2**30
+    seconds: float = 30.0
+    decode_seconds: float = 10.0
+    requests: int = 250
+    requests_a_client: int = 64
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ import secrets
 from collections import Counter
 from collections.abc import Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from shlex import quote
@@ -30,7 +29,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from seesay.errors import SeesayError
 from seesay.web import log_line
 from seesay.web.answers import problem
-from seesay.web.responses import with_headers
+from seesay.web.options import Limits
 
 API = "/api/v1"
 """The prefix of the API's paths."""
@@ -49,35 +48,10 @@ _LATER = {"Retry-After": "2"}  # seconds
 _LONGEST_WAIT = 10  # seconds before a wrong token is answered
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits of a request and its upload, and of requests at the same time.
-
-    Attributes:
-        upload_bytes: the size of an encoded image, and of all images of one query together.
-        upload_pixels: the width × height of an uploaded image.
-        archive_bytes: the size of all images of an archive together.
-        seconds: the time until a response begins, including that to send the request, and until each further
-            part of it is read.
-        decode_seconds: the time in which an upload must be decoded.
-        requests: the requests of all clients at the same time.
-        requests_a_client: those of one token or, without tokens, of one IPv4 address or /64 network of IPv6.
-    """
-
-    upload_bytes: int = 20 * 2**20
-    upload_pixels: int = 50_000_000
-    archive_bytes: int = 4 * 2**30
-    seconds: float = 30.0
-    decode_seconds: float = 10.0
-    requests: int = 250
-    requests_a_client: int = 64
-
-
 class AccessTokens:
     """Admits clients that send a token from a file: programs in a header, browsers in a cookie.
 
-    A line of the file is a token, or the name of its owner and the token. Empty lines, and those that begin
-    with #, are ignored. The file is read again when it has changed.
+    A line of the file is a token, is empty, or begins with #. The file is read again when it has changed.
 
     Args:
         file: the file with the tokens.
@@ -89,23 +63,17 @@ class AccessTokens:
     def __init__(self, file: Path) -> None:
         self._file, self._changed = file, _changed(file)
         self._waiting: Counter[str] = Counter()  # requests with wrong tokens, by client
-        self._take(_read(file))
+        self._tokens = _read(file)
 
-    def _take(self, names: dict[str, str]) -> None:
-        self._names = names  # by token
-        self._of_cookies = {self.cookie(token): token for token in names}
-
-    def _reread(self) -> None:
+    def _current(self) -> Collection[str]:
         """Read the file again if it has changed; without a token in it, the tokens stay as they were."""
-        changed = _changed(self._file)
-        if changed == self._changed:
-            return
-        self._changed = changed
-        try:
-            self._take(_read(self._file))
-            log_line(f"Tokens read again: {len(self._names)}.")
-        except SeesayError as error:
-            log_line(f"{error} The tokens stay as they were.")
+        if (changed := _changed(self._file)) != self._changed:
+            self._changed = changed
+            try:
+                self._tokens = _read(self._file)
+            except SeesayError as error:
+                log_line(f"{error} The tokens stay as they were.")
+        return self._tokens
 
     @staticmethod
     def cookie(token: str) -> str:
@@ -114,21 +82,16 @@ class AccessTokens:
 
     def is_token(self, given: str) -> bool:
         """Return whether this is a token, in constant time for wrong ones."""
-        self._reread()
-        return _key(given, self._names) is not None
+        return _matching(given, self._current()) is not None
 
     def token_of(self, headers: Headers) -> str | None:
         """Return the token of a request, also one that its cookie stands for; None without a valid one."""
-        self._reread()
         scheme, _, given = headers.get("authorization", "").partition(" ")
-        token = _key(given.strip(), self._names) if scheme.lower() == "bearer" else None
+        of_cookies = {self.cookie(each): each for each in self._current()}
+        token = _matching(given.strip(), self._tokens) if scheme.lower() == "bearer" else None
         for cookie in _COOKIE.findall(headers.get("cookie", "")):
-            token = token or self._of_cookies.get(_key(cookie, self._of_cookies) or "")
+            token = token or of_cookies.get(_matching(cookie, of_cookies) or "")
         return token
-
-    def name_of(self, token: str) -> str:
-        """Return the owner of a token, "" if unnamed."""
-        return self._names[token]
 
     async def slow_down(self, client: str) -> None:
         """Wait before a wrong token is answered: the more of them a client sends at once, the longer."""
@@ -140,23 +103,11 @@ class AccessTokens:
             if not self._waiting[client]:
                 del self._waiting[client]
 
-    def refusal(self, path: str, headers: Headers) -> ASGIApp:
-        """Return the response to a request without a valid token."""
-        if path == "/" and "text/html" in headers.get("accept", ""):
-            return login_page()
-        how = "Send the server's token in the header Authorization: Bearer TOKEN."
-        return problem(401, how, {"WWW-Authenticate": "Bearer"})
-
 
 def new_token() -> str:
     """Return a random token of 100 bits that is easy to type on a phone."""
     letters = "abcdefghijkmnpqrstuvwxyz23456789"  # without those that look alike
     return "-".join("".join(secrets.choice(letters) for _ in range(5)) for _ in range(4))
-
-
-def is_open(path: str) -> bool:
-    """Return whether a path needs no token."""
-    return any(path == each or (each.endswith("/") and path.startswith(each)) for each in _OPEN)
 
 
 def _changed(file: Path) -> int:
@@ -166,35 +117,27 @@ def _changed(file: Path) -> int:
     return 0
 
 
-def _key(given: str, keys: Iterable[str]) -> str | None:
+def _matching(given: str, keys: Iterable[str]) -> str | None:
     """Return the matching key, in a time that reveals nothing about the keys."""
     found = [key for key in keys if secrets.compare_digest(key.encode(), given.encode())]
     return found[0] if found else None
 
 
-def _read(file: Path) -> dict[str, str]:
-    """Return the owners of the tokens in a file, by token."""
+def _read(file: Path) -> list[str]:
     try:
-        lines = file.read_text(encoding="ascii").splitlines()
+        lines = [line.strip() for line in file.read_text(encoding="ascii").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
         raise SeesayError(f"{file}: cannot be read as a file of tokens ({error}).") from error
-    names: dict[str, str] = {}
-    for number, line in enumerate(lines, start=1):
-        match line.split():
-            case []:
-                continue
-            case [start, *_] if start.startswith("#"):
-                continue
-            case [token] | [_, token] if len(token) >= _MIN_CHARACTERS and token.isprintable():
-                names[token] = line.split()[0] if len(line.split()) == 2 else ""
-            case _:
-                raise SeesayError(
-                    f"{file}, line {number}: a token is one word of at least {_MIN_CHARACTERS} "
-                    f"characters, optionally after a name."
-                )
-    if not names:
+    tokens = [line for line in lines if line and not line.startswith("#")]
+    for token in tokens:
+        if len(token) < _MIN_CHARACTERS or not token.isprintable() or " " in token:
+            number = lines.index(token) + 1
+            raise SeesayError(
+                f"{file}, line {number}: a token is one word of at least {_MIN_CHARACTERS} characters."
+            )
+    if not tokens:
         raise SeesayError(f"{file}: contains no token; create one: seesay token > {quote(str(file))}")
-    return names
+    return tokens
 
 
 def login_page(refused: bool = False) -> HTMLResponse:
@@ -301,20 +244,23 @@ class Guard:
             return
         scope["root_path"] = self._prefix
         headers, address = Headers(scope=scope), client_of(scope["client"][0]) if scope.get("client") else ""
-        send = with_headers(send)
         # Nothing is so large that parts of it are needed, and Starlette answers 400 to what RFC 9110 ignores.
         scope["headers"] = [(name, value) for name, value in scope["headers"] if name != b"range"]
         refusal, client = self._refusal(scope, headers), address
-        if refusal is None and self._tokens is not None and not is_open(self._path(scope)):
+        path = self._path(scope)
+        if refusal is None and self._tokens is not None and not path.startswith(_OPEN):
             token = self._tokens.token_of(headers)
             if token is None:
                 if "authorization" in headers or COOKIE in headers.get("cookie", ""):
                     await self._tokens.slow_down(address)
-                refusal = self._tokens.refusal(self._path(scope), headers)
-            else:
-                client, scope["user"] = f"token {token}", self._tokens.name_of(token)  # the user for the log
-        if refusal is None:
-            refusal = self._busy(client)
+                how = "Send the server's token in the header Authorization: Bearer TOKEN."
+                is_page = path == "/" and "text/html" in headers.get("accept", "")
+                refusal = login_page() if is_page else problem(401, how, {"WWW-Authenticate": "Bearer"})
+            client = f"token {token}"
+        if refusal is None and self._at_work[client] >= self._limits.requests_a_client:
+            refusal = problem(429, "Too many requests of yours at once; try again later.", _LATER)
+        if refusal is None and self._at_work.total() >= self._limits.requests:
+            refusal = problem(503, "The server is busy; try again later.", _LATER)
         if refusal is not None:
             await refusal(scope, receive, send)
             return
@@ -329,15 +275,9 @@ class Guard:
     def _path(self, scope: Scope) -> str:
         return scope["path"].removeprefix(self._prefix) or "/"
 
-    def _busy(self, client: str) -> ASGIApp | None:
-        if self._at_work[client] >= self._limits.requests_a_client:
-            return problem(429, "Too many requests of yours at once; try again later.", _LATER)
-        if self._at_work.total() >= self._limits.requests:
-            return problem(503, "The server is busy; try again later.", _LATER)
-        return None
-
     def _refusal(self, scope: Scope, headers: Headers) -> ASGIApp | None:
-        if _header_bytes(scope) > MAX_HEADER_BYTES:
+        size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
+        if size + sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADER_BYTES:
             return problem(431, f"The request line and headers have more than {MAX_HEADER_BYTES // 1024} KB.")
         if "content-length" in headers and "transfer-encoding" in headers:
             # A proxy may have used the other one, and take the rest for another client's request.
@@ -349,7 +289,7 @@ class Guard:
         if not host_allowed(headers.get("host", ""), self._hosts):
             host = headers.get("host", "")[:100]
             return problem(400, f"This server does not answer to '{host}'; start it with --allow-host NAME.")
-        is_link = scope["method"] in ("GET", "HEAD") and not self._path(scope).startswith(f"{API}/")
+        is_link = scope["method"] == "GET" and not self._path(scope).startswith(f"{API}/")
         if not is_link and _is_of_another_site(headers):
             return problem(403, "Requests from pages of other sites are not allowed.")
         if self._prefix and scope["path"] == self._prefix:
@@ -376,47 +316,31 @@ class Guard:
         return counted
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request within the time limit; HEAD like GET, but without the body."""
-        started, is_head = False, scope["method"] == "HEAD"
+        """Answer a request within the time limit."""
+        started = False
         try:
             with anyio.fail_after(self._limits.seconds) as clock:
 
                 async def starting(message: Message) -> None:
                     nonlocal started
-                    if started and is_head:
-                        return
                     started = True
                     clock.deadline = math.inf  # sending a large image to a slow client may take longer
                     await send(message)
                     clock.deadline = anyio.current_time() + self._limits.seconds
-                    if is_head:
-                        await send({"type": "http.response.body"})
-                        clock.cancel()  # a body that is not sent need not be read
-                        await anyio.sleep(0)  # where it is cancelled
 
-                if is_head:
-                    scope["method"] = "GET"  # in place, so that the log has the route
                 await self._app(scope, receive, starting)
         except TimeoutError:
             if started:  # the server closes the connection, which tells the client
                 log_line(f"{scope['path']}: not sent to its end, which took too long.")
-                return
-            busy = problem(503, "This took too long; the server is busy. Try again.", _LATER)
-            await busy(scope, receive, starting)
-        finally:
-            if is_head:
-                scope["method"] = "HEAD"
+            else:
+                busy = problem(503, "This took too long; the server is busy. Try again.", _LATER)
+                await busy(scope, receive, send)
 
 
 def _form_options(headers: Headers) -> dict[bytes, bytes] | None:
     """Return the options of a multipart form, as its parser reads them; None for any other body."""
     kind, options = parse_options_header(headers.get("content-type", ""))
     return options if kind.startswith(b"multipart/") else None
-
-
-def _header_bytes(scope: Scope) -> int:
-    address = len(scope.get("raw_path") or b"") + len(scope["query_string"])
-    return address + sum(len(name) + len(value) for name, value in scope["headers"])
 
 
 def _is_of_another_site(headers: Headers) -> bool:

@@ -109,12 +109,11 @@ def _read(file: FileIO, left: int) -> Iterator[bytes]:
             yield part
 
 
-def zipped(files: Iterable[tuple[str, Opening]], most: int) -> Iterator[bytes]:
+def zipped(files: Iterable[tuple[str, Opening]]) -> Iterator[bytes]:
     """Yield the bytes of an uncompressed zip of files.
 
     Args:
         files: the name of each file in the zip, and a function that opens it, see `Opening`.
-        most: bytes of all files together; those that would exceed it are left out.
     """
     out, taken = _Parts(), set[str]()
     with ZipFile(out, "w") as archive:
@@ -128,15 +127,12 @@ def zipped(files: Iterable[tuple[str, Opening]], most: int) -> Iterator[bytes]:
                 name = f"_{name}"
             taken.add(name)
             with closing(file):
-                size = os.fstat(file.fileno()).st_size
-                most -= size
-                if most >= 0:
-                    # `os.stat`, by which it reads the time and the size, takes descriptors too.
-                    entry = ZipInfo.from_file(file.fileno(), name, strict_timestamps=False)  # type: ignore[arg-type]
-                    with archive.open(entry, "w") as copy:
-                        for part in _read(file, size):
-                            copy.write(part)
-                            yield out.taken()
+                # `os.stat`, by which it reads the time and the size, takes descriptors too.
+                entry = ZipInfo.from_file(file.fileno(), name, strict_timestamps=False)  # type: ignore[arg-type]
+                with archive.open(entry, "w") as copy:
+                    for part in _read(file, entry.file_size):
+                        copy.write(part)
+                        yield out.taken()
     yield out.taken()
 
 

@@ -1,34 +1,130 @@
-"""The indexes and runs behind the API, and their threads."""
+"""The served indexes with their caches, the run that grounds, and the threads behind the API."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 from fastapi import HTTPException, UploadFile
 
+from seesay.arrays import Vector
 from seesay.data.decoders import Decoders
 from seesay.data.images import DecodedImage
 from seesay.encoders.images.encode import SHARED_SIDE
-from seesay.errors import SeesayError
+from seesay.errors import QueryError, SeesayError
 from seesay.grounding import Grounder, Grounding, can_ground, load_grounder
 from seesay.search.index import Index
+from seesay.search.photo import Photo
+from seesay.search.preparing import PreparedQuery
+from seesay.search.query import Embedded, Image, Indexed, Part, Query, Term, Text
 from seesay.web.options import ServerOptions
 from seesay.web.security import too_large
-from seesay.web.served import Served
+from seesay.web.updates import Updates
 
+K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
+_UPLOAD = re.compile("upload:[0-9a-f]{32}")  # anything else is a sentence
+_REMEMBERED = 1000  # vectors of uploads, and as many of queries, of some kilobytes each
 _MAX_DECODERS = 4  # each may take more than a gigabyte
 _FILES_AT_ONCE = 16
 _STOP_SECONDS = 5.0  # for the updates of all indexes to finish their batches
+
+
+class Served:
+    """A served index, with its caches and updates.
+
+    Args:
+        name: the name of the index for clients.
+        index: the index.
+        photos: folders of images that updates add.
+    """
+
+    def __init__(self, name: str, index: Index, photos: Sequence[Path]) -> None:
+        self.name, self.index = name, index
+        self.updates = Updates(index, photos, name)
+        self._uploads: dict[str, Vector] = {}  # so that further pages need no upload
+        self._prepared: dict[tuple[str, int], PreparedQuery] = {}
+        self._stacks: tuple[int, list[list[Photo]]] | None = None  # with the generation
+
+    def parsed(self, text: str) -> Query:
+        """Parse a query of a client, in which upload:HASH is an image that was uploaded lately.
+
+        Raises:
+            QueryError: the query is malformed, or names a file of the server.
+            HTTPException: 410 if an upload is no longer cached.
+        """
+        parts = Query.parse(text).parts
+        return Query(tuple(replace(part, term=self._term(part, len(parts) == 1)) for part in parts))
+
+    def _term(self, part: Part, alone: bool) -> Term:
+        term = part.term
+        if isinstance(term, Image):
+            name = str(term.source)
+            if alone and Path(name).suffix and not re.search(r"[/\\]", name):
+                return Text(name)  # of a file, such as IMG_2021.jpg, which is looked for in the index
+            raise QueryError(
+                f"{term}: the server opens no files; upload the image or name its id. "
+                'Put a sentence that ends like the name of an image in "quotes".'
+            )
+        if not (isinstance(term, Text) and _UPLOAD.fullmatch(term.text)):
+            return term
+        if term.text not in self._uploads:
+            raise HTTPException(410, f"{term.text}: no longer available; upload the image again.")
+        return Embedded(term.text, self._uploads[term.text])
+
+    def prepared(self, query: Query) -> PreparedQuery:
+        """Correct and embed a query, unless it was asked lately, as for a further page.
+
+        Raises:
+            SeesayError: the query cannot be answered.
+        """
+        of_index = any(isinstance(part.term, Indexed) for part in query.parts)
+        key = str(query), self.index.store.generation() if of_index else 0
+        if (known := self._prepared.get(key)) is None:
+            known = self.index.prepare(query)
+            _remember(self._prepared, key, known)
+        return known
+
+    def remember(self, image: DecodedImage) -> str:
+        """Embed an uploaded image; return a term for it, which `parsed` knows for a while."""
+        name = f"upload:{image.key}"
+        _remember(self._uploads, name, self.index.embed_image(image))
+        return name
+
+    def stacks(self) -> list[list[Photo]]:
+        """Return groups of copies and burst shots, from one thread; cached until the index changes."""
+        generation = self.index.store.generation()
+        if self._stacks is None or self._stacks[0] != generation:
+            groups = self.index.stacks()
+            images = self.index.store.photos([id_ for group in groups for id_ in group])
+            there = [[images[id_] for id_ in group if id_ in images] for group in groups]
+            self._stacks = generation, [group for group in there if len(group) > 1]
+        return self._stacks[1]
+
+    def image(self, id_: int) -> Photo:
+        """Return an image of the index; 404 if it does not exist, or is not to be shown."""
+        photo = self.index.photo(id_)
+        if photo is None or not self.index.may_show(photo):
+            raise HTTPException(404, f"No image {id_} in the index.")
+        return photo
+
+
+def _remember(cache: dict[K, T], key: K, value: T) -> None:
+    """Add a value to a cache of the newest ones; other threads may do the same."""
+    cache[key] = value
+    for oldest in list(cache)[:-_REMEMBERED]:
+        cache.pop(oldest, None)
 
 
 class Service:
@@ -87,7 +183,7 @@ class Service:
         for served in self.served.values():
             served.updates.end()
         for served in self.served.values():
-            served.updates.wait_for_end(max(0.0, until - time.monotonic()))
+            served.updates.join(max(0.0, until - time.monotonic()))
         pools = (self._queries, self.pictures, self.files, self.comparisons, self._uploads)
         for threads in pools:
             threads.shutdown(wait=False, cancel_futures=True)
@@ -135,9 +231,3 @@ class Service:
             return work(self.decoders.decode(data, "the image", side, pixels))
 
         return await self.run(decode_and_work, self._uploads)
-
-
-def clocked(work: Callable[[], T]) -> tuple[T, float]:
-    """Run `work`; return its result and the milliseconds it took."""
-    started = time.perf_counter()
-    return work(), (time.perf_counter() - started) * 1e3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -25,33 +25,19 @@ from seesay.paths import failure_of_disk
 from seesay.search.filters import Filter
 from seesay.search.photo import Photo
 from seesay.web.answers import (
+    Count,
+    Counts,
     DatedImage,
     DatedImages,
     Duplicates,
-    Folder,
-    Folders,
     ImageFacts,
-    Month,
-    Months,
     Responses,
     failures,
 )
-from seesay.web.routes.parameters import (
-    DEFAULT_LIMIT,
-    Cursor,
-    Id,
-    Limit,
-    TheIndex,
-    TheService,
-    Upload,
-    Where,
-    cursor_of,
-    time_of,
-)
+from seesay.web.routes.parameters import DEFAULT_LIMIT, Id, Limit, TheIndex, TheService, Upload, Where
 from seesay.web.security import API
 from seesay.web.sending import Streamed, file_response, kept_as, unchanged, zipped
-from seesay.web.served import Served
-from seesay.web.service import Service
+from seesay.web.service import Served, Service
 
 _MAX_ARCHIVED = 500
 _SomeId = Annotated[int, Field(ge=1, le=2**63 - 1)]
@@ -81,39 +67,35 @@ async def newest(
     service: TheService,
     served: TheIndex,
     limit: Limit = DEFAULT_LIMIT,
-    cursor: Cursor = None,
     where: Where = "",
     offset: _Offset = 0,
 ) -> DatedImages:
-    """List the images, newest first."""
-    after = None if cursor is None else time_of(cursor)
+    """List the images, newest first; the last page has fewer than `limit`."""
 
     def work() -> DatedImages:
-        found = served.index.store.newest(limit + 1, Filter.parse(where), after, offset)
-        page = found[:limit]
-        return DatedImages(
-            index=served.name,
-            results=[DatedImage.model_validate(each) for each in page],
-            next=cursor_of(page[-1].time, page[-1].id) if len(found) > limit else None,
-        )
+        found = served.index.store.newest(limit, Filter.parse(where), offset)
+        results = [DatedImage.model_validate(each) for each in found]
+        return DatedImages(index=served.name, results=results)
 
     return await service.run(work)
 
 
 @router.get("/months", responses=failures(404, 422))
-async def months(service: TheService, served: TheIndex, where: Where = "") -> Months:
+async def months(service: TheService, served: TheIndex, where: Where = "") -> Counts:
     """Count the images of each month, newest first."""
-    found = await service.run(lambda: served.index.store.months(Filter.parse(where)))
-    counted = [Month(month=month, images=images) for month, images in found.items()]
-    return Months(index=served.name, months=counted)
+    return _counts(served, await service.run(lambda: served.index.store.months(Filter.parse(where))))
 
 
 @router.get("/folders", responses=failures(404, 422))
-async def folders(service: TheService, served: TheIndex) -> Folders:
+async def folders(service: TheService, served: TheIndex) -> Counts:
     """Count the images in each of the thousand largest folders, subfolders included."""
-    found = await service.run(served.index.store.folders)
-    counted = [Folder(folder=folder, images=images) for folder, images in found.items()]
-    return Folders(index=served.name, folders=counted)
+    return _counts(served, await service.run(served.index.store.folders))
+
+
+def _counts(served: Served, images: Mapping[str, int]) -> Counts:
+    return Counts(
+        index=served.name, counts=[Count(name=name, images=count) for name, count in images.items()]
+    )
 
 
 @router.get("/duplicates", responses=failures(404, 422))
@@ -136,7 +118,7 @@ async def archive(
     files = ((item.path, partial(_opened_image, served, item)) for item in images)
     return Streamed(
         service,
-        zipped(files, most),
+        zipped(files),
         "application/zip",
         Content_Disposition='attachment; filename="images.zip"',
         Cache_Control="private, no-store",

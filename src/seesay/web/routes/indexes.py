@@ -8,13 +8,11 @@ from seesay import __version__
 from seesay.data.suffixes import unread_lines
 from seesay.errors import SeesayError
 from seesay.runs.load import shown_name
-from seesay.search.index import Index
 from seesay.web import log_line
-from seesay.web.answers import Fault, Faults, Status, UpdateState, failures
+from seesay.web.answers import Faults, Status, UpdateState, failures
 from seesay.web.routes.parameters import TheIndex, TheService
 from seesay.web.security import API
-from seesay.web.served import Served
-from seesay.web.service import Service
+from seesay.web.service import Served, Service
 from seesay.web.updates import NO_FOLDER
 
 router = APIRouter(prefix=API, tags=["indexes"])
@@ -48,9 +46,7 @@ async def status(service: TheService, served: TheIndex) -> Status:
 @router.get("/faults", responses=failures(404, 422))
 async def faults(service: TheService, served: TheIndex) -> Faults:
     """List the files that could not be indexed, and why."""
-    found = await service.run(served.updates.faults)
-    listed = [Fault(path=path, reason=reason) for path, reason in found.items()]
-    return Faults(index=served.name, faults=listed)
+    return Faults(index=served.name, faults=await service.run(served.updates.faults))
 
 
 @router.get("/update", responses=failures(404, 422))
@@ -62,7 +58,7 @@ async def update_state(service: TheService, served: TheIndex) -> UpdateState:
 @router.post("/update", status_code=202, responses=failures(404, 409, 422))
 async def update(service: TheService, served: TheIndex) -> UpdateState:
     """Start an update of an index, which embeds new and changed images and removes deleted ones."""
-    if not await service.run(lambda: served.updates.possible):
+    if not await service.run(served.updates.folders):
         raise HTTPException(409, NO_FOLDER)
     if not served.updates.start():
         raise HTTPException(409, "An update of this index is running; wait until it has finished.")
@@ -78,16 +74,10 @@ def _status(service: Service, served: Served) -> Status:
         not_read=unread_lines(index.store.not_read(), "the server needs the extra raw"),
         absent=[root.title for root in index.absent()],
         faults=len(served.updates.faults()),
-        matcher=_matcher(index),
-        generation=index.store.generation(),
+        matcher=shown_name(index.run_name),  # without its folder, which clients must not see
         version=__version__,
         is_default=served is service.find(None),
         grounding=service.grounds,
-        updating=served.updates.possible,
+        updating=bool(served.updates.folders()),
         login=service.options.token_file is not None,
     )
-
-
-def _matcher(index: Index) -> str:
-    """Return the name of an index's run without its folder, which clients must not see."""
-    return shown_name(index.run_name)

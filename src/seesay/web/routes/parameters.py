@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import Annotated, TypeAlias, TypeVar
+from typing import Annotated, TypeAlias
 
 from fastapi import Depends, File, Query, Request, UploadFile, params
 from fastapi import Path as PathParameter
@@ -13,10 +13,7 @@ from pydantic import Field, FiniteFloat, TypeAdapter, WithJsonSchema
 
 from seesay.errors import QueryError, did_you_mean
 from seesay.search.hits import Place
-from seesay.web.served import Served
-from seesay.web.service import Service
-
-T = TypeVar("T")
+from seesay.web.service import Served, Service
 
 MAX_ANSWERS = 200
 MAX_CHARACTERS = 500
@@ -71,43 +68,29 @@ Where: TypeAlias = Annotated[
     ),
 ]
 # As OpenAPI 3.0 has it: generators of clients know no other description of a file.
-BINARY = WithJsonSchema({"type": "string", "format": "binary"})
-Upload: TypeAlias = Annotated[UploadFile, File(description="an encoded image"), BINARY]
+_BINARY = WithJsonSchema({"type": "string", "format": "binary"})
+Upload: TypeAlias = Annotated[UploadFile, File(description="an encoded image"), _BINARY]
 
 DEFAULT_LIMIT = 40
 
+_Number = Annotated[int, Field(ge=0, le=2**62)]
+_PLACE = TypeAdapter(tuple[FiniteFloat, _Number, Annotated[int, Field(ge=0, le=2**31)]])
 
-def cursor_of(*values: str | float) -> str:
-    """Encode values as a cursor, which a client sends back with the same query."""
+
+def cursor_of(place: Place) -> str:
+    """Encode a place in a ranking as a cursor, which a client sends back with the same query."""
+    values = (place.score, place.id, place.seen)
     return base64.urlsafe_b64encode(json.dumps(values).encode()).decode().rstrip("=")
 
 
-_Number = Annotated[int, Field(ge=0, le=2**62)]
-_PLACE = TypeAdapter(tuple[FiniteFloat, _Number, Annotated[int, Field(ge=0, le=2**31)]])
-_TIME = TypeAdapter(tuple[Annotated[str, Field(pattern="^[\\x00-\\x7f]*$")], _Number])
+def place_of(cursor: str) -> Place:
+    """Decode a cursor.
 
-
-def _read(cursor: str, kind: TypeAdapter[T]) -> T:
+    Raises:
+        QueryError: it is none.
+    """
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-        return kind.validate_json(text, strict=True)
+        return Place(*_PLACE.validate_json(text, strict=True))
     except ValueError:
         raise QueryError("Invalid cursor; use `next` of the previous page.") from None
-
-
-def place_of(cursor: str) -> Place:
-    """Decode the place in a ranking.
-
-    Raises:
-        QueryError: the cursor is not of this kind.
-    """
-    return Place(*_read(cursor, _PLACE))
-
-
-def time_of(cursor: str) -> tuple[str, int]:
-    """Decode the time and id of an image.
-
-    Raises:
-        QueryError: the cursor is not of this kind.
-    """
-    return _read(cursor, _TIME)

@@ -411,7 +411,7 @@ function replaceIn(list, elements) {
 // Lists links to the years of all photos by date, and to the months of the year that was jumped to.
 function showYears({ months = [] }) {
   const years = new Map();
-  for (const { month, images } of months) years.set(month.slice(0, 4), (years.get(month.slice(0, 4)) ?? 0) + images);
+  for (const { name, images } of months) years.set(name.slice(0, 4), (years.get(name.slice(0, 4)) ?? 0) + images);
   const link = (at, text, images) => {
     const made = document.createElement("a");
     made.href = addressOf({ ...read(), at, view: null });
@@ -424,8 +424,8 @@ function showYears({ months = [] }) {
   const short = new Intl.DateTimeFormat("en", { month: "short", timeZone: "UTC" });
   const nameOf = (month) => short.format(new Date(`${month}-01T00:00:00Z`));
   replaceIn($("years"), [...years].flatMap(([year, images]) => {
-    const within = jumped?.startsWith(year) ? months.filter(({ month }) => month.startsWith(year)) : [];
-    return [link(year, year, images), ...within.map((each) => link(each.month, nameOf(each.month), each.images))];
+    const within = jumped?.startsWith(year) ? months.filter(({ name }) => name.startsWith(year)) : [];
+    return [link(year, year, images), ...within.map((each) => link(each.name, nameOf(each.name), each.images))];
   }));
   $("years").hidden = years.size < 2 && months.length < 2;
 }

@@ -43,9 +43,9 @@ export class Filters {
   }
 
   async fill() {
-    const { folders } = await api.folders().catch(() => ({ folders: [] }));
+    const { counts } = await api.folders().catch(() => ({ counts: [] }));
     const chosen = conditionsIn(read().where).map(folderIn).find(Boolean) ?? "";
-    const names = folders.map(({ folder }) => folder).filter((name) => !name.includes('"')); // which no filter can name
+    const names = counts.map(({ name }) => name).filter((name) => !name.includes('"')); // which no filter can name
     const others = chosen && !names.includes(chosen) ? [chosen] : [];
     const options = [...others, ...names].map((name) => new Option(name, name));
     this.folder.replaceChildren(new Option("All folders", ""), ...options);

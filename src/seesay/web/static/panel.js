@@ -73,9 +73,9 @@ export class Panel {
   }
 
   listFaults(faults) {
-    this.faults.parentElement.hidden = faults.length === 0;
-    this.faults.parentElement.querySelector("summary").textContent = `${counted(faults.length, "file")} could not be read`;
-    this.faults.replaceChildren(...faults.map(({ path, reason }) => {
+    this.faults.parentElement.hidden = Object.keys(faults).length === 0;
+    this.faults.parentElement.querySelector("summary").textContent = `${counted(Object.keys(faults).length, "file")} could not be read`;
+    this.faults.replaceChildren(...Object.entries(faults).map(([path, reason]) => {
       const line = document.createElement("li");
       line.textContent = `${path}: ${reason}`;
       return line;

@@ -4,6 +4,8 @@ import * as api from "./api.js";
 import { sendable } from "./files.js";
 import { correction } from "./words.js";
 
+const COLOURS = ["#e69f00", "#56b4e9", "#009e73", "#f0e442", "#d55e00", "#cc79a7", "#0072b2"]; // distinct for every colour vision
+const colourOf = (i) => COLOURS[i % COLOURS.length];
 const scoreOf = (box) => (box.probability ?? box.score).toFixed(2);
 
 export class Pointer {
@@ -73,10 +75,10 @@ export class Pointer {
     this.found = found;
     const corrected = Object.entries(found.corrected_words).map(([typed, meant]) => ` · ${correction(typed, meant)}`);
     const absent = found.phrases.filter(({ boxes, fits }) => boxes.length && !fits);
-    const missing = absent.map(({ text }) => ` · “${text}” is probably not in this image; the box is the best guess`);
+    const missing = absent.map(({ phrase }) => ` · “${phrase}” is probably not in this image; the box is the best guess`);
     this.told.replaceChildren(...this.coloured(sentence), ...missing, ...corrected);
     // Small boxes are above large ones, so that the pointer can reach each of them.
-    const area = ({ x1, y1, x2, y2 }) => (x2 - x1) * (y2 - y1);
+    const area = ({ box: [x1, y1, x2, y2] }) => (x2 - x1) * (y2 - y1);
     const all = found.phrases.flatMap((phrase, i) => phrase.boxes.map((box) => ({ phrase, i, box })));
     all.sort((a, b) => area(b.box) - area(a.box));
     this.boxes.replaceChildren(...all.map((each) => this.frame(each)));
@@ -95,7 +97,7 @@ export class Pointer {
       mark.title = !phrase.known ? "contains no known words" : best ? `Score ${scoreOf(best)}` : "";
       mark.tabIndex = 0;
       mark.dataset.phrase = i;
-      mark.style.setProperty("--phrase", phrase.colour);
+      mark.style.setProperty("--phrase", colourOf(i));
       yield mark;
       at = phrase.end;
     }
@@ -104,21 +106,22 @@ export class Pointer {
 
   frame({ phrase, i, box }) {
     const { width, height } = this.found;
+    const [x1, y1, x2, y2] = box.box;
     const share = (part, whole) => `${(100 * part) / whole}%`;
     const frame = document.createElement("div");
     frame.className = "box";
     frame.dataset.phrase = i;
-    frame.style.setProperty("--phrase", phrase.colour);
-    frame.style.left = share(box.x1, width);
-    frame.style.top = share(box.y1, height);
-    frame.style.width = share(box.x2 - box.x1, width);
-    frame.style.height = share(box.y2 - box.y1, height);
+    frame.style.setProperty("--phrase", colourOf(i));
+    frame.style.left = share(x1, width);
+    frame.style.top = share(y1, height);
+    frame.style.width = share(x2 - x1, width);
+    frame.style.height = share(y2 - y1, height);
     const label = document.createElement("span");
-    label.textContent = phrase.text;
+    label.textContent = phrase.phrase;
     const score = document.createElement("b");
     score.textContent = scoreOf(box);
     label.append(" ", score);
-    label.classList.toggle("right", box.x1 > width / 2);
+    label.classList.toggle("right", x1 > width / 2);
     frame.append(label);
     return frame;
   }

@@ -6,7 +6,7 @@ const KEPT = 20; // pages that are fetched again when the index has changed
 const SHAPE = { width: 4, height: 3 }; // of an image that is not known yet
 
 export class Timeline {
-  // `fetchMonths(signal)` returns `months`, `fetchPage({ offset, limit }, signal)` returns `results`; `stacked(images)` returns those
+  // `fetchMonths(signal)` returns `counts`, `fetchPage({ offset, limit }, signal)` returns `results`; `stacked(images)` returns those
   // that are shown.
   constructor(fetchMonths, fetchPage, stacked) {
     Object.assign(this, { fetchMonths, fetchPage, stacked });
@@ -22,9 +22,8 @@ export class Timeline {
   // null when it is called again.
   async more(known = null) {
     if (this.isComplete) return null;
-    const { months } = await this.fetchMonths(this.leaving.signal);
-    this.months = months;
-    this.slots = months.flatMap(({ month, images }) => Array.from({ length: images }, () => ({ time: month, ...SHAPE })));
+    this.months = (await this.fetchMonths(this.leaving.signal)).counts;
+    this.slots = this.months.flatMap(({ name, images }) => Array.from({ length: images }, () => ({ time: name, ...SHAPE })));
     const numbers = new Set([0, ...[...(known?.fetching.keys() ?? [])].slice(-KEPT)]);
     const there = [...numbers].filter((number) => !number || number * SIZE < this.slots.length);
     const [first] = await Promise.all(there.map((number) => this.fetch(number)));
@@ -51,7 +50,7 @@ export class Timeline {
         if (slot) Object.assign(slot, image); // else it has come since the months were counted
       });
       const last = number * SIZE + answer.results.length;
-      if (answer.next === null) this.slots.length = Math.min(last, this.slots.length); // the others are gone since then
+      if (answer.results.length < SIZE) this.slots.length = Math.min(last, this.slots.length); // the others are gone since then
       return answer;
     });
     asked.catch(() => this.fetching.delete(number));
