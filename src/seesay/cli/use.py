@@ -467,8 +467,7 @@ def serve(
     from seesay.search.places import store_exists
     from seesay.web.app import announce, name_of
     from seesay.web.app import serve as run_server
-    from seesay.web.options import ServerOptions
-    from seesay.web.security import Limits
+    from seesay.web.options import Limits, ServerOptions
 
     def ready(address: str) -> None:
         announce(address)
