@@ -31,7 +31,7 @@ for format in ("JPEG", "PNG", "GIF", "WEBP", "TIFF", "BMP", "PPM", "JPEG2000"):
     (corpus / format).write_bytes(out.getvalue())
 file = corpus.parent / "file"
 def one(data):
-    for fact in ("format", "size", "is_animated", "taken"):
+    for fact in ("format", "size", "facts", "taken"):
         try:
             getattr(images.EncodedImage(data, "image"), fact)
         except ImageError:

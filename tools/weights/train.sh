@@ -16,7 +16,7 @@ seesay=.venv/bin/seesay python=.venv/bin/python
 included=src/seesay/weights recipes=tools/weights/seesay_weights/recipes
 mkdir -p runs/corpora # where the recipes name the other corpora
 ln -sfn "$textbooks" runs/corpora/textbook-train
-ln -sfn "$named" runs/corpora/named-photos
+[ -e runs/corpora/named-photos ] || "$python" -m seesay_weights.named "$named" runs/corpora/named-photos
 for corpus in "$flickr8k" runs/corpora/*; do "$seesay" data "$corpus" > /dev/null; done
 
 # train RECIPE ARGUMENT...: trains runs/RECIPE, or continues there.

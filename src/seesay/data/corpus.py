@@ -20,10 +20,10 @@ SPLITS = ("train", "val", "test")
 
 
 class ByteSource(Protocol):
-    """Where the encoded bytes of one image are: in a file of its own, or in a Parquet file."""
+    """Where the encoded bytes of one image are: in a file of its own, or in memory."""
 
-    def read(self, limit: int | None = None) -> bytes:
-        """Return the encoded image, or its first `limit` bytes; raise ImageError if it cannot be read."""
+    def read(self) -> bytes:
+        """Return the encoded image; raise ImageError if it cannot be read."""
         ...
 
 

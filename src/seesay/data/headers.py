@@ -1,11 +1,11 @@
-"""The header of an image, read in bounded time: its format, and how it was taken."""
+"""The header of an image: its format, and how it was taken."""
 
 from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from fractions import Fraction
 from functools import cache
@@ -20,15 +20,8 @@ from seesay.data.suffixes import FORMATS, RAW_SUFFIXES, SIGNATURE_BYTES, format_
 from seesay.errors import ImageError, UnavailableImageError, first_line
 
 MAX_PIXELS = 178_956_970  # width × height; Pillow's decompression bomb guard raises above it, too
-
-HEAD = 1 << 16
-"""Bytes that hold the header of nearly every JPEG, EXIF thumbnail included."""
-
-# Before the first frame. A JPEG takes four reads a segment, and may have hundreds of segments if it contains
-# another photo, as panoramas do. Pillow joins EXIF segments, and copies what it has at each of them.
-_MAX_READS = 4000
-_MAX_BYTES = 16 << 20
-
+_RAW_HEAD = 1 << 16  # bytes that hold the tags by which raw photos are recognised
+_MOST_EXIF = 100  # blocks, which Pillow joins one by one; a photo has one, and one in each photo inside
 _Exif = ExifTags.Base
 _MAX_CHARACTERS = 100
 _TIME = re.compile(r"[0-9]{4}(:[0-9]{2}){2} [0-9]{2}(:[0-9]{2}){2}")
@@ -43,28 +36,39 @@ def parse_header(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> Image.
         max_pixels: the largest width × height that is accepted.
 
     Raises:
-        ImageError: not an image, damaged, of more than `max_pixels`, or with a header designed to take long.
+        ImageError: not an image, damaged, or of more than `max_pixels`.
         UnavailableImageError: there is not enough memory now, or the system fails otherwise.
     """
     if not data:
         raise ImageError(f"{name}: empty, 0 bytes.")
-    try:
-        image = open_bounded(data)
-    except Image.DecompressionBombError as error:
-        raise ImageError(f"{name}: more than {max_pixels} pixels; make it smaller first.") from error
-    except MemoryError as error:
-        raise UnavailableImageError(f"{name}: not enough memory to read it now.") from error
-    except Exception as error:
-        if is_of_system(error):
-            raise UnavailableImageError(f"{name}: cannot be read now ({error}).") from error
-        if isinstance(error, _TooLongError):
-            raise ImageError(f"{name}: its header is designed to take long; save the image again.") from error
-        raise ImageError(f"{name}: unsupported or damaged ({reason_of(error)}).") from error
+    if data.count(b"Exif\0\0") > _MOST_EXIF:
+        raise ImageError(f"{name}: more than {_MOST_EXIF} blocks of EXIF; save the image again.")
+    too_many = ImageError(f"{name}: more than {max_pixels} pixels; make it smaller first.")
+    with reading(name):
+        try:
+            image = Image.open(io.BytesIO(data), formats=_formats())
+        except Image.DecompressionBombError as error:
+            raise too_many from error
     if image.width * image.height > max_pixels:
-        raise ImageError(
-            f"{name}: {image.width}×{image.height}, more than {max_pixels} pixels; make it smaller first."
-        )
+        raise too_many
     return image
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """Convert errors: Pillow's plugins raise nearly anything on damaged files."""
+    try:
+        yield
+    except ImageError:
+        raise
+    except Exception as error:
+        if isinstance(error, MemoryError) or "out of memory" in str(error):
+            raise UnavailableImageError(f"{name}: not enough memory to decode it now.") from error
+        if isinstance(error, OSError) and error.errno is not None:  # of the system
+            raise UnavailableImageError(f"{name}: cannot be decoded now ({error}).") from error
+        if isinstance(error, UnidentifiedImageError):  # whose message has the address of a BytesIO
+            raise ImageError(f"{name}: unsupported or damaged (unknown format).") from error
+        raise ImageError(f"{name}: truncated or damaged ({first_line(error).rstrip('.')}).") from error
 
 
 def file_format(file: FileIO) -> str | None:
@@ -73,50 +77,11 @@ def file_format(file: FileIO) -> str | None:
     may_be_raw = Path(name).suffix.lower() in RAW_SUFFIXES
     try:
         file.seek(0)
-        head = file.read(HEAD if may_be_raw else SIGNATURE_BYTES)
+        head = file.read(_RAW_HEAD if may_be_raw else SIGNATURE_BYTES)
         file.seek(0)
     except OSError:
         return None
     return "RAW" if may_be_raw and is_raw(head, name) else format_of(head)
-
-
-def open_bounded(data: bytes) -> Image.Image:
-    """Open an encoded image with Pillow; raise any error, also for a header designed to take long."""
-    file = _Bounded(io.BytesIO(data))
-    image = Image.open(file, formats=_formats())
-    file.is_header = False
-    return image
-
-
-def stated_size(data: bytes) -> int:
-    """Return the size in bytes that a WebP or HEIC file states; 0 for other files.
-
-    In an AVIF file the pixels come last, and its decoder may conceal that they are cut off.
-    """
-    if data[:4] == b"RIFF":
-        return 8 + int.from_bytes(data[4:8], "little")
-    end = 0
-    while data[4:8] == b"ftyp" and b"avi" not in data[8:64] and end < len(data):
-        size = int.from_bytes(data[end : end + 4], "big")
-        if size < 8:  # up to the end of the file, or in 64 bits
-            return 0
-        end += size
-    return end
-
-
-def is_of_system(error: Exception) -> bool:
-    """Return whether the error is the system's, such as too many open files, and not the image's.
-
-    Pillow loads its plugins when they are first needed, which may fail.
-    """
-    return isinstance(error, OSError) and error.errno is not None
-
-
-def reason_of(error: Exception) -> str:
-    """Return a decoder's error message, without the address of a BytesIO in it."""
-    if isinstance(error, UnidentifiedImageError):
-        return "unknown format"
-    return first_line(error).rstrip(".")
 
 
 def tags_of(exif: Image.Exif) -> dict[int, Any]:
@@ -149,9 +114,9 @@ def facts(tags: Mapping[int, Any]) -> dict[str, str]:
         ("camera", camera),
         ("lens", _text(tags.get(_Exif.LensModel))),
         ("exposure", _exposure(_number(tags.get(_Exif.ExposureTime)))),
-        ("aperture", _with_unit("f/", _number(tags.get(_Exif.FNumber)), "")),
-        ("iso", _with_unit("", _number(tags.get(_Exif.ISOSpeedRatings)), "")),
-        ("focal", _with_unit("", _number(tags.get(_Exif.FocalLength)), " mm")),
+        ("aperture", _filled("f/{:g}", _number(tags.get(_Exif.FNumber)))),
+        ("iso", _filled("{:g}", _number(tags.get(_Exif.ISOSpeedRatings)))),
+        ("focal", _filled("{:g} mm", _number(tags.get(_Exif.FocalLength)))),
     ]
     return {name: value for name, value in found if value}
 
@@ -171,15 +136,13 @@ def _number(value: Any) -> float | None:
     return number if 0 < number < 1e9 else None
 
 
-def _with_unit(before: str, number: float | None, after: str) -> str:
-    return "" if number is None else f"{before}{number:g}{after}"
+def _filled(form: str, number: float | None) -> str:
+    return "" if number is None else form.format(number)
 
 
 def _exposure(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
-    if seconds >= 0.3:
-        return f"{seconds:g} s"
+    if seconds is None or seconds >= 0.3:
+        return _filled("{:g} s", seconds)
     return f"{Fraction(1, max(1, round(1 / seconds)))} s"
 
 
@@ -191,23 +154,3 @@ def _formats() -> tuple[str, ...]:
     Image.init()
     pillow_heif.register_heif_opener(thumbnails=False)
     return tuple(name for name in FORMATS if name in Image.OPEN)
-
-
-class _TooLongError(Exception):
-    """The header would take more reads or bytes than allowed."""
-
-
-class _Bounded(io.BufferedReader):
-    """An encoded image with limits on the reads, and their bytes, before the first frame."""
-
-    def __init__(self, raw: Any) -> None:
-        super().__init__(raw, HEAD)
-        self.is_header = True
-        self._reads, self._bytes = _MAX_READS, _MAX_BYTES
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        if self.is_header and size is not None and size >= 0:  # some plugins read the whole file at once
-            self._reads, self._bytes = self._reads - 1, self._bytes - size
-            if min(self._reads, self._bytes) < 0:
-                raise _TooLongError
-        return super().read(size)

@@ -12,32 +12,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from threading import RLock
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import ExifTags, Image
 
-from seesay.data.headers import (
-    MAX_PIXELS,
-    facts,
-    is_of_system,
-    open_bounded,
-    parse_header,
-    reason_of,
-    stated_size,
-    tags_of,
-)
+from seesay.data.headers import MAX_PIXELS, facts, parse_header, reading, tags_of
 from seesay.data.pixels import decode_jpeg, to_rgb, turned
 from seesay.data.raw import developed, is_raw
-from seesay.errors import ImageError, UnavailableImageError
 
-_LARGE = 32_000_000  # pixels, more than photographs usually have
-_ONE_LARGE = RLock()
 _MOST_MISSING = 16 << 20  # bytes at the end of a file that may be others than those of its picture
 
 
@@ -50,7 +36,7 @@ class EncodedImage:
     """An encoded image: its key, what its header says, and its pixels.
 
     The bytes are parsed once, when an attribute is first used. A PNG, whose EXIF may follow its pixels, is
-    decoded for `size`, and only once if `pixels` is also used.
+    decoded for all that its EXIF says, and only once if `pixels` is also used.
 
     Args:
         data: the encoded bytes.
@@ -85,16 +71,6 @@ class EncodedImage:
         return self._parsed.format or "?"
 
     @property
-    def mode(self) -> str:
-        """The mode of the pixels as stored, as Pillow calls it, such as "RGB"."""
-        return self._parsed.mode
-
-    @property
-    def stored_size(self) -> tuple[int, int]:
-        """Width and height in pixels, before EXIF rotation."""
-        return self._parsed.size
-
-    @property
     def size(self) -> tuple[int, int]:
         """Width and height in pixels, upright."""
         width, height = self._parsed.size
@@ -103,7 +79,10 @@ class EncodedImage:
     @property
     def orientation(self) -> int:
         """How the pixels are stored, 1 (upright) to 8, by EXIF or, without it, XMP."""
-        return self._orientation(self._exif_of_header())
+        if self.format == "TIFF":  # Pillow turns its size and pixels itself
+            return 1
+        value = self._exif.get(ExifTags.Base.Orientation, 1)
+        return value if value in range(1, 9) else 1
 
     @property
     def is_upright_in_browsers(self) -> bool:
@@ -117,49 +96,34 @@ class EncodedImage:
         return self.format in ("JPEG", "MPO") and own.get(ExifTags.Base.Orientation) == self.orientation
 
     @property
-    def is_animated(self) -> bool:
-        """Whether there are several frames."""
-        image = self._parsed
-        try:
-            return bool(getattr(image, "is_animated", False))  # unlike n_frames, reads no further
-        except Exception as error:  # Pillow's plugins raise nearly anything on damaged files
-            raise ImageError(f"{self.name}: truncated or damaged ({reason_of(error)}).") from error
-
-    @property
     def taken(self) -> str:
         """The EXIF time of the photo, by the camera's clock: "2019-06-30T12:00:00"; "" without one."""
         return self.facts.get("taken", "")
 
     @cached_property
     def facts(self) -> dict[str, str]:
-        """How the photo was taken, from its EXIF: see `headers.facts`; empty if that is damaged.
-
-        Of a PNG that was not decoded, only the chunks before its pixels count.
-        """
+        """How the photo was taken, from its EXIF: see `headers.facts`; empty if that is damaged."""
         with suppress(Exception):  # Pillow's plugins raise nearly anything on damaged files
             if is_raw(self.data, self.name):
                 with suppress(Exception):  # not a TIFF: its preview may have EXIF
-                    return facts(tags_of(open_bounded(self.data).getexif()))
-            is_read = self.format != "PNG" or "_exif" in vars(self)
-            return facts(tags_of(self._exif if is_read else Image.Image.getexif(self._parsed)))
+                    return facts(tags_of(parse_header(self.data, self.name).getexif()))
+            return facts(tags_of(self._exif))
         return {}
 
     def pixels(self, min_side: int | None = None) -> NDArray[np.uint8]:
         """Decode to RGB, upright, (h, w, 3).
-
-        Threads that decode large images wait for each other, so that memory is bounded.
 
         Args:
             min_side: decode a JPEG whose shorter side is more than twice this at a fraction of its size,
                 which is faster. The shorter side of the result is at least `min_side` if the image's own is.
         """
         image = self._parsed
-        with self._decoding():
+        with reading(self.name):
             if image.format in ("JPEG", "MPO"):
                 pixels = decode_jpeg(self._developed, image, min_side)
             else:
                 pixels = to_rgb(image, self._developed)
-            return turned(pixels, self._orientation(self._exif))
+            return turned(pixels, self.orientation)
 
     def decoded(self, min_side: int) -> DecodedImage:
         """Decode the image for several uses; see `pixels`."""
@@ -179,7 +143,7 @@ class EncodedImage:
     def _whole(self) -> bytes:
         """The bytes with others for those that are cut off, if the picture is the same whatever they are."""
         data = self._developed
-        missing = stated_size(data) - len(data)
+        missing = _stated_size(data) - len(data)
         if not 0 < missing <= _MOST_MISSING:
             return data
         with suppress(Exception):  # Pillow's plugins raise nearly anything on damaged files
@@ -193,39 +157,29 @@ class EncodedImage:
 
     @cached_property
     def _exif(self) -> Image.Exif:
-        """The EXIF, empty if it is damaged. For a PNG this decodes the pixels, which the EXIF may follow."""
-        try:
+        """The EXIF, empty if it is damaged."""
+        if self.format == "PNG":  # whose EXIF may follow the pixels
+            with reading(self.name):
+                self._parsed.load()
+        with suppress(Exception):  # Pillow's plugins raise nearly anything on damaged files
             return self._parsed.getexif()
-        except Exception:  # Pillow's plugins raise nearly anything on damaged files
-            return Image.Exif()
+        return Image.Exif()
 
-    def _exif_of_header(self) -> Image.Exif:
-        """The EXIF of an image that may not have been decoded yet."""
-        if self.format != "PNG" or "_exif" in vars(self):
-            return self._exif
-        with self._decoding():
-            return self._exif
 
-    def _orientation(self, exif: Image.Exif) -> int:
-        """The EXIF orientation, 1 to 8; 1 if there is none."""
-        if self.format == "TIFF":  # Pillow turns its size and pixels itself
-            return 1
-        value = exif.get(ExifTags.Base.Orientation, 1)
-        return value if value in range(1, 9) else 1
+def _stated_size(data: bytes) -> int:
+    """Return the size in bytes that a WebP or HEIC file states; 0 for other files.
 
-    @contextmanager
-    def _decoding(self) -> Iterator[None]:
-        """Convert errors; large images are decoded one after another, so that memory is bounded."""
-        image = self._parsed
-        try:
-            with _ONE_LARGE if image.width * image.height > _LARGE else nullcontext():
-                yield
-        except Exception as error:  # Pillow's plugins raise nearly anything on damaged files
-            if isinstance(error, MemoryError) or "out of memory" in str(error):
-                raise UnavailableImageError(f"{self.name}: not enough memory to decode it now.") from error
-            if is_of_system(error):
-                raise UnavailableImageError(f"{self.name}: cannot be decoded now ({error}).") from error
-            raise ImageError(f"{self.name}: truncated or damaged ({reason_of(error)}).") from error
+    In an AVIF file the pixels come last, and its decoder may conceal that they are cut off.
+    """
+    if data[:4] == b"RIFF":
+        return 8 + int.from_bytes(data[4:8], "little")
+    end = 0
+    while data[4:8] == b"ftyp" and b"avi" not in data[8:64] and end < len(data):
+        size = int.from_bytes(data[end : end + 4], "big")
+        if size < 8:  # up to the end of the file, or in 64 bits
+            return 0
+        end += size
+    return end
 
 
 @dataclass(frozen=True, slots=True, eq=False)

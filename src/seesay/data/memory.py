@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +14,9 @@ from seesay.data.corpus import ByteSource, Corpus
 from seesay.data.images import content_key
 from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.files import canonical_split
-from seesay.data.sources import FileSource
+from seesay.data.sources import FileSource, MemorySource
 from seesay.errors import SeesayError
 from seesay.paths import home_expanded
-
-
-@dataclass(frozen=True, slots=True)
-class MemorySource:
-    """An encoded image in memory."""
-
-    data: bytes
-
-    def read(self, limit: int | None = None) -> bytes:
-        """Return the encoded image, or its first `limit` bytes."""
-        return self.data[:limit]
 
 
 def corpus_of(rows: Iterable[tuple[Any, str | Sequence[str], str | None]], name: str = "memory") -> Corpus:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
@@ -29,9 +28,8 @@ _CHECK_SIDE = 64
 def summarise(corpus: Corpus, check_images: bool = False) -> dict[str, Any]:
     """Count the images and the sentences or phrases of a corpus, by split, and its data-quality issues.
 
-    With `check_images`, also decode every image, and add broken images and repeated content to the issues,
-    and the numbers of images by size and by mode, most frequent first (`checked`); look for NaN and infinity
-    in precomputed features.
+    With `check_images`, also decode every image, and add broken images and repeated content to the issues;
+    look for NaN and infinity in precomputed features.
 
     Returns:
         Plain values for JSON, with keys such as `sentences` and `splits`; the `min`, `mean` and `max` of
@@ -52,8 +50,8 @@ def summarise(corpus: Corpus, check_images: bool = False) -> dict[str, Any]:
         summary["features"] = {"shape": list(corpus.features.shape)}
         if check_images:
             _check_features(corpus, issues)
-    if check_images and any(image.source is not None for image in corpus.images):
-        summary["checked"] = _check_images(corpus.images, issues)
+    if check_images:
+        _check_images([image for image in corpus.images if image.source is not None], issues)
     found = {
         kind: {"count": count, "examples": issues.examples[kind], "is_omission": kind in issues.omissions}
         for kind, count in issues.counts.most_common()
@@ -104,39 +102,28 @@ def _spread(counts: Sequence[int]) -> dict[str, float]:
     return {"min": min(counts), "mean": round(sum(counts) / len(counts), 2), "max": max(counts)}
 
 
-def _check_images(images: Sequence[CorpusImage], issues: Issues) -> dict[str, dict[str, int]]:
-    """Decode all images in threads, a block at a time, so that memory does not grow with their number."""
-    sizes, modes = Counter[str](), Counter[str]()
+def _check_images(images: Sequence[CorpusImage], issues: Issues) -> None:
+    """Decode all images in threads; add broken and repeated ones to the issues."""
     first: dict[str, CorpusImage] = {}
     with ThreadPoolExecutor(os.cpu_count()) as pool, progress("Checking", len(images), "images") as advance:
-        for start in range(0, len(images), _BLOCK):
-            block = images[start : start + _BLOCK]
-            for image, checked in zip(block, pool.map(_check, block), strict=True):
-                if isinstance(checked, ImageError):
-                    issues.add(BROKEN, str(checked))
-                    continue
-                key, size, mode = checked
-                sizes[size] += 1
-                modes[mode] += 1
-                other = first.setdefault(key, image)
-                if other is not image:
-                    kind = SAME_CONTENT if other.split == image.split else LEAK
-                    issues.add(kind, f"{image.name} ({image.split}), {other.name} ({other.split})")
-            advance(len(block))
-    return {"sizes": dict(sizes.most_common()), "modes": dict(modes.most_common())}
+        for image, checked in zip(images, pool.map(_check, images), strict=True):
+            advance(1)
+            if isinstance(checked, ImageError):
+                issues.add(BROKEN, str(checked))
+            elif (other := first.setdefault(checked, image)) is not image:
+                kind = SAME_CONTENT if other.split == image.split else LEAK
+                issues.add(kind, f"{image.name} ({image.split}), {other.name} ({other.split})")
 
 
-def _check(image: CorpusImage) -> tuple[str, str, str] | ImageError:
-    """Decode an image; return its content key, size and mode, or its error."""
+def _check(image: CorpusImage) -> str | ImageError:
+    """Decode an image; return its content key, or its error."""
     assert image.source is not None
     try:
         encoded = EncodedImage(image.source.read(), image.name)
         encoded.pixels(min_side=_CHECK_SIDE)
-        animated = " animated" if encoded.is_animated and encoded.format != "MPO" else ""
     except ImageError as error:
         return error
-    width, height = encoded.stored_size
-    return encoded.key, f"{width}×{height}", f"{encoded.format} {encoded.mode}{animated}"
+    return encoded.key
 
 
 def _check_features(corpus: Corpus, issues: Issues) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus, CorpusImage
-from seesay.data.sources import source_size
+from seesay.data.images import EncodedImage
 from seesay.device import default_device
 from seesay.encoders.regions import (
     box_file_of,
@@ -110,7 +110,7 @@ def nearest_regions(run: Run, corpus: Corpus, phrases: list[str]) -> Matrix:
 
 def _measured(images: Sequence[CorpusImage]) -> list[CorpusImage]:
     return [
-        image if image.source is None else replace(image, size=source_size(image.source, image.name))
+        replace(image, size=EncodedImage(image.source.read(), image.name).size) if image.source else image
         for image in images
     ]
 

@@ -58,7 +58,7 @@ def test_columns_of_one_name_are_numbered(tmp_path, photos, content, head):
 
 
 @pytest.mark.parametrize("head", ["name1,name2", "name,name"])
-def test_several_names_are_sentences_as_they_are(tmp_path, photos, content, head):
+def test_names_are_sentences_where_there_are_no_others(tmp_path, photos, content, head):
     photos("a.jpg")
     (tmp_path / "t.csv").write_text(f"image,{head}\na.jpg,piano,grand piano\n")
     assert content(read_corpus(tmp_path))["a.jpg"][1] == ["piano", "grand piano"]
@@ -128,15 +128,6 @@ def test_tables_that_people_have(tmp_path, photos, name, text):
     corpus = read_corpus(tmp_path)
     assert [image.source.path.name for image in corpus.images] == ["a.jpg"]
     assert corpus.texts() == ["A dog ."]
-
-
-def test_the_name_of_a_thing_becomes_sentences(tmp_path, photos, content):
-    photos("a.jpg", "b.jpg")
-    (tmp_path / "names.csv").write_text("image,name,split\na.jpg,electric_guitar,train\nb.jpg,  Owl ,val\n")
-    assert content(read_corpus(tmp_path)) == {
-        "a.jpg": ("train", ["electric guitar", "an electric guitar", "a photo of an electric guitar"]),
-        "b.jpg": ("val", ["Owl", "an Owl", "a photo of an Owl"]),
-    }
 
 
 def test_an_image_without_a_name_is_a_malformed_row(tmp_path, photos, content):
@@ -486,7 +477,7 @@ def test_it_is_summarised_and_cannot_be_encoded(tmp_path, monkeypatch):
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
     (tmp_path / "x.tsv").write_text(TABLE)
     corpus = read_corpus(tmp_path / "x.tsv")
-    assert "checked" not in summarise(corpus, check_images=True)
+    assert not summarise(corpus, check_images=True)["issues"].keys() - corpus.issues.counts.keys()
     assert rare_word_summary(corpus)["uncommon"]["0"] == {"N": 1, "sentences": 1, "images": 1}
     with pytest.raises(SeesayError, match="no image of split 'train' can be used"):
         split_inputs(load_recipe("vse++"), corpus, "train", Vocabulary([]))

@@ -62,9 +62,8 @@ def read_corpus(
         path = _existing(path)
         below = _existing(images) if images is not None else None
         options = ReadOptions(allow_outside, image_column, caption_column)
-        if format is None and not phrases and (image_column or caption_column):
-            texts = [file for file in tables_in(path) if file.suffix.lower() != ".parquet"]
-            format = "parquet" if not texts and READERS["parquet"].files(path) else "table"
+        if not phrases and (image_column or caption_column):
+            format = format or "table"
         corpus = choose_reader(path, format, phrases).read(path, below, options)
         return corpus if subset is None else corpus.subset(subset)
     except OSError as error:

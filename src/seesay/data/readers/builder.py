@@ -16,10 +16,10 @@ from seesay.data.boxes import clip
 from seesay.data.characters import composed
 from seesay.data.corpus import Box, ByteSource, Corpus, CorpusImage, Issues, Omission, Sentence
 from seesay.data.features import FeatureRows
+from seesay.data.images import EncodedImage
 from seesay.data.known import known_name
 from seesay.data.readers.files import canonical_split, read_lines, seeded_splits
 from seesay.data.readers.finder import NOT_FOLLOWED, PACKED, UNREADABLE, ImageFinder
-from seesay.data.sources import source_size
 from seesay.errors import ImageError, SeesayError
 
 MISSING_IMAGE = Omission("image listed but missing, dropped with its sentences")
@@ -163,7 +163,7 @@ class CorpusBuilder:
         source, size = self.finder.find(name, folder), (0, 0)
         try:
             if source is not None and measured:
-                size = source_size(source, name)
+                size = EncodedImage(source.read(), name).size
         except ImageError as error:
             self._drop(name, UNREADABLE_IMAGE, f"{where} {error}")
             return None

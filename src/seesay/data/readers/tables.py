@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -26,14 +25,13 @@ from seesay.data.readers.files import (
     with_line_feeds,
 )
 from seesay.data.suffixes import IMAGE_SUFFIXES
-from seesay.errors import SeesayError, first_line, naming_extras
+from seesay.errors import MissingExtraError, SeesayError, first_line, naming_extras
 
 WINDOWS = "table that is not UTF-8, read as Windows-1252"
 PICTURE_IN_SHEET = "picture inside a sheet, not read; save it as a file"
 _SPANNING = "row over several lines, kept; is a quotation mark missing?"
-_DELIMITED = (".csv", ".tsv", ".txt")
 _UNREAD = (".xls", ".ods")
-_SUFFIXES = (*_DELIMITED, ".jsonl", ".json", ".xlsx", ".parquet", *_UNREAD)
+_SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl", ".json", ".xlsx", ".parquet", *_UNREAD)
 _PEEK = 1 << 16
 _IMAGE_CELL = re.compile(rb"^\S+\.(?:jpe?g|png|webp)\"?[\t;|,]", re.IGNORECASE | re.MULTILINE)
 _ABSENT = frozenset(("nan", "none", "null"))  # as programs write an empty cell
@@ -56,18 +54,14 @@ class TableFormat:
         self.columns, self.unless, self.advice = columns, unless, advice
 
     def fits(self, file: Path) -> bool:
-        """Return True if the header or the first record of a file has the columns."""
-        if not _is_named_like_a_table(file) or _suffix(file) in _UNREAD:
+        """Return True if a file is a table with the columns."""
+        if not _is_named_like_a_table(file):
             return False
         try:
-            if _suffix(file) == ".parquet":
-                names = parquet.column_names(file)
-            elif _suffix(file) == ".xlsx":
-                names = _numbered(map(_text_of, next(_sheet(file), [])))
-            else:
-                head = read_bytes(file, _PEEK)
-                names = _names(head.decode("utf-16" if is_utf16(head) else "utf-8-sig", "replace"), file)
-        except (SeesayError, csv.Error):
+            names, _ = self._opened(file, Issues())
+        except MissingExtraError:
+            return suffix_of(file) == ".parquet"
+        except SeesayError:
             return False
         return self.unless not in names and not self._missing(names)
 
@@ -75,7 +69,7 @@ class TableFormat:
         """Return the path itself if it fits, or the files in a folder that fit, sorted by name."""
         found = sorted(file for file in ([path] if path.is_file() else path.iterdir()) if self.fits(file))
         # A JSON file may be an export of the table beside it.
-        return [file for file in found if _suffix(file) != ".json"] or found
+        return [file for file in found if suffix_of(file) != ".json"] or found
 
     def rows(self, file: Path, issues: Issues) -> Iterator[tuple[str, dict[str, Any]]]:
         """Iterate over the rows by column name, each with its place; malformed rows are counted as issues.
@@ -107,40 +101,44 @@ class TableFormat:
                 )
 
     def _opened(self, file: Path, issues: Issues) -> tuple[list[str], Iterable[_Record]]:
-        """Return the names of the columns, and the rows, which are not read yet."""
-        suffix = _suffix(file)
+        """Return the names of the columns, and the rows, which are not parsed yet."""
+        suffix = suffix_of(file)
         if suffix in _UNREAD:
             raise SeesayError(f"{file}: a spreadsheet, which is not read; save it as CSV or .xlsx.")
         if suffix == ".parquet":
             names = parquet.column_names(file)
-            return names, parquet.rows(file, [name for name in names if self._wants(name)])
+            wanted = {"split", *(each for column in self.columns for each in column)}
+            return names, parquet.rows(
+                file, [name for name in names if not wanted.isdisjoint((name, without_number(name)))]
+            )
         if suffix == ".xlsx":
-            _count_pictures(file, issues)
-            cells = _sheet(file)
-            names = _numbered(map(_text_of, next(cells, [])))
+            cells = _sheet(file, issues)
+            names = _numbered("" if cell is None else str(cell) for cell in next(cells, []))
             return names, _sheet_rows(cells, names, file)
         data = read_bytes(file)
         text = _decoded(data, file, issues)
-        names = _names(text, file)
         if suffix == ".json":
             listed = parse_json(text, file)
             if not isinstance(listed, list):
                 raise SeesayError(f"{file}: {json_kind(listed)}, not a list of objects.")
-            return names, (_json_row(f"{file}: [{at}]", record) for at, record in enumerate(listed))
+            records = [_json_row(f"{file}: [{at}]", record) for at, record in enumerate(listed)]
+            return _keys(records), records
         if suffix == ".jsonl":
-            return names, _json_lines(text, file)
+            return _keys(_json_lines(text, file)), _json_lines(text, file)
+        header = text[found.end() if (found := _SEPARATOR.match(text)) else 0 :].split("\n", 1)[0]
+        delimiter = max("\t,|;", key=header.count)
+        try:
+            names = _numbered(next(csv.reader([header.rstrip("\r")], delimiter=delimiter), []))
+        except csv.Error as error:
+            raise SeesayError(f"{file}:1: malformed table ({error}).") from error
         joined = None  # of two columns, the one without the image may have unquoted delimiters
         if len(names) == 2:
             joined = 1 if names[0] in self.columns[0] else 0
-        return names, _delimited_rows(text, names, joined, is_utf16(data), file, issues)
+        return names, _delimited_rows(text, names, delimiter, joined, is_utf16(data), file, issues)
 
     def _missing(self, names: list[str]) -> list[str]:
         there = {*names, *map(without_number, names)}
         return [column[0] for column in self.columns if there.isdisjoint(column)]
-
-    def _wants(self, name: str) -> bool:
-        wanted = {"split", *(each for column in self.columns for each in column)}
-        return not wanted.isdisjoint((name, without_number(name)))
 
 
 @lru_cache(1024)
@@ -153,22 +151,23 @@ def without_number(column: str) -> str:
 def tables_in(path: Path) -> list[Path]:
     """Return the path itself if it is a table of any columns, or the tables in a folder, sorted by name.
 
-    A .txt file is one if a line begins with an image's name and a delimiter; JSON and Parquet have readers
-    that say what is missing.
+    A .txt file is one if a line begins with an image's name and a delimiter; JSON has readers that say what
+    is missing.
     """
     files = [path] if path.is_file() else path.iterdir()
-    named = [each for each in files if _is_named_like_a_table(each) and _suffix(each) != ".json"]
+    named = [each for each in files if _is_named_like_a_table(each) and suffix_of(each) != ".json"]
     return sorted(
-        file for file in named if _suffix(file) != ".txt" or _IMAGE_CELL.search(read_bytes(file, _PEEK))
+        file for file in named if suffix_of(file) != ".txt" or _IMAGE_CELL.search(read_bytes(file, _PEEK))
     )
 
 
-def _suffix(file: Path) -> str:
+def suffix_of(file: Path) -> str:
+    """Return the suffix of a file in lower case, without one that says that it is compressed."""
     return Path(file.name.lower().removesuffix(".gz")).suffix
 
 
 def _is_named_like_a_table(file: Path) -> bool:
-    return not file.name.startswith((".", "~$")) and _suffix(file) in _SUFFIXES and file.is_file()
+    return not file.name.startswith((".", "~$")) and suffix_of(file) in _SUFFIXES and file.is_file()
 
 
 def _decoded(data: bytes, file: Path, issues: Issues) -> str:
@@ -188,58 +187,13 @@ def _decoded(data: bytes, file: Path, issues: Issues) -> str:
         raise
 
 
-def _names(text: str, file: Path) -> list[str]:
-    """Return the names of the columns of a text, or of its beginning."""
-    text = with_line_feeds(text)
-    try:
-        if _suffix(file) == ".json":
-            return _keys(_first_of(text))
-        if _suffix(file) == ".jsonl":
-            return next((_keys(row) for _, row in _json_lines(text, file) if isinstance(row, dict)), [])
-        header = _header_of(text)
-        return _numbered(next(csv.reader([header.rstrip("\r")], delimiter=_delimiter(header)), []))
-    except csv.Error as error:
-        raise SeesayError(f"{file}:1: malformed table ({error}).") from error
-
-
-def _header_of(text: str) -> str:
-    """Return the line with the names, behind one that tells a spreadsheet its delimiter."""
-    start = found.end() if (found := _SEPARATOR.match(text)) else 0
-    return text[start:].split("\n", 1)[0]
-
-
-def _delimiter(header: str) -> str:
-    return max("\t,|;", key=header.count)
-
-
 def _numbered(cells: Iterable[str]) -> list[str]:
-    """Return the names of columns in lower case; the second "caption" is "caption2"."""
-    cells = [cell.strip().lower() for cell in cells]
-    names, taken, numbers = list[str](), set(cells), dict[str, int]()
-    for cell in cells:
-        name = cell
-        while cell in numbers and name in taken:
-            numbers[cell] += 1
-            name = f"{cell}{numbers[cell]}"
-        numbers.setdefault(cell, 1)
-        taken.add(name)
-        names.append(name)
-    return names
-
-
-def _keys(record: object) -> list[str]:
-    return [key.strip().lower() for key in record] if isinstance(record, dict) else []
-
-
-def _first_of(text: str) -> object:
-    """Return the first element of a JSON list, whose text may end after it; None for other text."""
-    inside = text.lstrip()
-    if not inside.startswith("["):
-        return None
-    try:
-        return json.JSONDecoder().raw_decode(inside[1:].lstrip())[0]
-    except (ValueError, RecursionError):
-        return None
+    """Return the names of columns in lower case; a second "caption" gets the number of its column."""
+    names = dict[str, None]()
+    for number, cell in enumerate(cells, start=1):
+        name = cell.strip().lower()
+        names[f"{name}-{number}" if name in names else name] = None
+    return list(names)
 
 
 def _json_row(where: str, record: object) -> _Record:
@@ -257,6 +211,11 @@ def _json_lines(text: str, file: Path) -> Iterator[_Record]:
             yield _json_row(f"{file}:{number}", record)
 
 
+def _keys(records: Iterable[_Record]) -> list[str]:
+    """Return the names of the first record that is an object."""
+    return next((list(record) for _, record in records if isinstance(record, dict)), [])
+
+
 def _is_quoted(text: str, delimiter: str, columns: int) -> bool:
     """Return whether quotation marks enclose cells, which then fit, span lines or double marks inside."""
     try:
@@ -267,13 +226,19 @@ def _is_quoted(text: str, delimiter: str, columns: int) -> bool:
 
 
 def _delimited_rows(
-    text: str, names: list[str], joined: int | None, is_quoted: bool, file: Path, issues: Issues
+    text: str,
+    names: list[str],
+    delimiter: str,
+    joined: int | None,
+    is_quoted: bool,
+    file: Path,
+    issues: Issues,
 ) -> Iterator[_Record]:
     """Iterate over the rows of a text with delimiters.
 
     `joined` is the column that takes surplus cells; `is_quoted` says that quotation marks enclose cells.
     """
-    delimiter, number = _delimiter(_header_of(text)), 1
+    number = 1
     is_text = delimiter in "\t|" and not is_quoted and not _is_quoted(text, delimiter, len(names))
     quoting: Any = csv.QUOTE_NONE if is_text else csv.QUOTE_MINIMAL
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting)
@@ -298,13 +263,16 @@ def _delimited_rows(
         raise SeesayError(f"{file}:{number}: malformed table ({error}).") from error
 
 
-def _sheet(file: Path) -> Iterator[list[Any]]:
-    """Iterate over the rows of an Excel file's first sheet."""
+def _sheet(file: Path, issues: Issues) -> Iterator[list[Any]]:
+    """Iterate over the rows of an Excel file's first sheet; pictures inside are counted as issues."""
     with naming_extras():
         from openpyxl import load_workbook
     try:
         with zipfile.ZipFile(file) as archive:
             check_expansion(file, sum(each.file_size for each in archive.infolist()))
+            for name in archive.namelist():
+                if name.startswith("xl/media/"):
+                    issues.add(PICTURE_IN_SHEET, f"{file}: {name}")
         book = load_workbook(file, read_only=True, data_only=True)
         try:
             yield from map(list, book.worksheets[0].iter_rows(values_only=True))
@@ -321,14 +289,3 @@ def _sheet_rows(rows: Iterable[list[Any]], names: list[str], file: Path) -> Iter
         if any(cell is not None for cell in row):
             cells = [cell if isinstance(cell, str | int | float | None) else str(cell) for cell in row]
             yield f"{file}:{number}", dict(zip(names, cells, strict=False))
-
-
-def _text_of(cell: object) -> str:
-    return "" if cell is None else str(cell)
-
-
-def _count_pictures(file: Path, issues: Issues) -> None:
-    with suppress(zipfile.BadZipFile), zipfile.ZipFile(file) as archive:
-        for name in archive.namelist():
-            if name.startswith("xl/media/"):
-                issues.add(PICTURE_IN_SHEET, f"{file}: {name}")
