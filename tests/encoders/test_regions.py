@@ -156,18 +156,6 @@ def thirds(box: np.ndarray) -> list[np.ndarray]:
     return [np.array([x[i], y[j], x[i + 1], y[j + 1]]) for j in range(3) for i in range(3)]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_images_together_are_images_alone(name: str, photo: np.ndarray) -> None:
-    encoder = load_region_encoder(name)
-    other = photo[::2, 20:]
-    boxes = [BOXES[:2], BOXES[:0], BOXES[1:2] / 2]
-    rows = encoder.encode_images([photo, photo, other], boxes)
-    assert [r.shape for r in rows] == [(2, encoder.dim), (0, encoder.dim), (1, encoder.dim)]
-    np.testing.assert_allclose(rows[0], encoder.encode(photo, boxes[0]), atol=1e-4)
-    np.testing.assert_allclose(rows[2], encoder.encode(other, boxes[2]), atol=1e-4)
-    assert encoder.encode_images([], []) == []
-
-
 def test_fingerprints_tell_encoders_apart_and_unknown_names_are_answered() -> None:
     encoders = [load_region_encoder(name) for name in NAMES]
     assert len({e.fingerprint for e in encoders}) == len(encoders)

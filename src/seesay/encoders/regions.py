@@ -11,7 +11,7 @@ of the proposals; a row is a region.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -31,15 +31,11 @@ from seesay.encoders.images.efficientnet import EIGHT_BITS, MAP_CHANNELS, run_sq
 from seesay.encoders.images.encode import Filled, bytes_of, fill
 from seesay.encoders.proposals import NMS, propose
 from seesay.encoders.settings import PRECOMPUTED, AnyEncoder, EncoderSettings
-from seesay.encoders.stores import ArrayStore
+from seesay.encoders.stores import ArrayStore, Rows
 from seesay.errors import ImageError, SeesayError
 from seesay.paths import file_beside, home_expanded
 
 Boxes = NDArray[np.float32]
-# Pixels (n, SIDE, SIDE, 3) uint8 to maps (n, h, w, c), of stride 16 and of stride 32.
-MapNetwork = Callable[[Pixels], list[NDArray[np.float32]]]
-# Images and the boxes (r, 4) of each, in pixels, to rows (r, dim) for each.
-EncodeImages = Callable[[Sequence[Pixels], Sequence[Boxes]], list[Vectors]]
 
 NETWORK = "efficientnet-lite0"
 BINS = 3  # per side of each box
@@ -60,23 +56,24 @@ class RegionEncoder(Encoder):
         weights: an identifier that changes with the weights.
         what: an identifier that changes with the processing of image and boxes.
         dim: width of the features.
-        run: maps images and their boxes (inside the images) to features.
+        compute: maps an image (h, w, 3) and boxes (r, 4) inside it to features (r, dim).
 
     Example:
         >>> import numpy as np
         >>> from seesay.encoders import RegionEncoder
-        >>> def areas(images, boxes):
-        ...     return [((b[:, 2] - b[:, 0]) * (b[:, 3] - b[:, 1]))[:, None] for b in boxes]
+        >>> def areas(pixels, boxes):
+        ...     return ((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]))[:, None]
         >>> encoder = RegionEncoder("areas", "v1", "in pixels", 1, areas)
         >>> encoder.encode(np.zeros((30, 40, 3), np.uint8), [[0, 0, 10, 5], [20, 10, 60, 20]]).tolist()
         [[50.0], [200.0]]
     """
 
     role: ClassVar[str] = "regions"
-    options: ClassVar[Mapping[str, Sequence[str]]] = {}
 
-    def __init__(self, name: str, weights: str, what: str, dim: int, run: EncodeImages) -> None:
-        self.name, self.dim, self._run = name, dim, run
+    def __init__(
+        self, name: str, weights: str, what: str, dim: int, compute: Callable[[Pixels, Boxes], Vectors]
+    ) -> None:
+        self.name, self.dim, self._compute = name, dim, compute
         self.fingerprint = hashlib.blake2b(f"{name} {weights} {what}".encode(), digest_size=8).hexdigest()
 
     @classmethod
@@ -85,20 +82,12 @@ class RegionEncoder(Encoder):
         raise NotImplementedError
 
     def propose(self, pixels: Pixels, count: int, nms: float = NMS) -> Boxes:
-        """Propose at most `count` boxes (r, 4) of one image (h, w, 3), best first; the last is the image.
-
-        Of boxes that overlap by an IoU above `nms` only the best is kept.
-        """
+        """Propose at most `count` boxes (r, 4) of one image (h, w, 3); see `proposals.propose`."""
         return propose(pixels, count, nms)
 
     def encode(self, pixels: Pixels, boxes: Boxes) -> Vectors:
         """Compute features (r, dim) of boxes (r, 4) of one image (h, w, 3), clipped by `clip_boxes`."""
-        return self.encode_images([pixels], [boxes])[0]
-
-    def encode_images(self, images: Sequence[Pixels], boxes: Sequence[Boxes]) -> list[Vectors]:
-        """Encode several images at once: one (r, dim) array per image."""
-        inside = [clip_boxes(b, *p.shape[:2]) for p, b in zip(images, boxes, strict=True)]
-        return self._run(images, inside) if images else []
+        return self._compute(pixels, clip_boxes(boxes, *pixels.shape[:2]))
 
 
 def load_region_encoder(encoder: AnyEncoder, device: str = "cpu", run: Path | None = None) -> RegionEncoder:
@@ -213,24 +202,17 @@ class PoolingEncoder(RegionEncoder):
     @classmethod
     def load(cls, settings: EncoderSettings, device: str, run: Path | None) -> RegionEncoder:
         network, dim = settings.get("network") or NETWORK, BINS * BINS * sum(MAP_CHANNELS)
-        maps = run_squares(network, ["fine", "coarse"], SIDE, device, run)
+        squares = run_squares(network, ["fine", "coarse"], SIDE, device, run)
+
+        def compute(pixels: Pixels, boxes: Boxes) -> Vectors:
+            shares: Boxes = np.divide(boxes, np.array(pixels.shape[1::-1] * 2, np.float32))
+            strides = squares(resize(pixels, SIDE, SIDE)[None])  # maps (1, h, w, c), of stride 16 and 32
+            return np.concatenate([pool_regions(maps[0], shares, BINS) for maps in strides], axis=1)
+
         what = f"side={SIDE} bicubic pool={BINS} v2"
-        encoder = cls(f"{network}:roi", weights_of(network), what, dim, _pooled(maps))
-        encoder.sessions = maps.sessions
+        encoder = cls(f"{network}:roi", weights_of(network), what, dim, compute)
+        encoder.sessions = squares.sessions
         return encoder
-
-
-def _pooled(network: MapNetwork) -> EncodeImages:
-    def run(images: Sequence[Pixels], boxes: Sequence[Boxes]) -> list[Vectors]:
-        strides = network(np.stack([resize(pixels, SIDE, SIDE) for pixels in images]))
-        ends = [np.array(p.shape[1::-1] * 2, np.float32) for p in images]
-        shares: list[Boxes] = [np.divide(b, end) for b, end in zip(boxes, ends, strict=True)]
-        return [
-            np.concatenate([pool_regions(maps[i], share, BINS) for maps in strides], axis=1)
-            for i, share in enumerate(shares)
-        ]
-
-    return run
 
 
 @register_region_encoder(DETECTOR)
@@ -249,18 +231,14 @@ class DetectedRegionEncoder(RegionEncoder):
 
     @classmethod
     def load(cls, settings: EncoderSettings, device: str, run: Path | None) -> RegionEncoder:
-        """Load the detector from its file."""
         if not (file := settings.get("file")):
             raise SeesayError("Region encoder 'detector': name its file, {kind: detector, file: FILE.onnx}.")
         detector = Detector(home_expanded(file))
         maps = load_region_encoder({"kind": POOLING, "network": MAPS}, device, run)
 
-        def compute(images: Sequence[Pixels], boxes: Sequence[Boxes]) -> list[Vectors]:
-            pooled = maps.encode_images(images, boxes)
-            classes = [
-                confidences_in(b, *detector.objects(p, _OBJECTS)) for p, b in zip(images, boxes, strict=True)
-            ]
-            return [np.concatenate(rows, axis=1) for rows in zip(pooled, classes, strict=True)]
+        def compute(pixels: Pixels, boxes: Boxes) -> Vectors:
+            classes = confidences_in(boxes, *detector.objects(pixels, _OBJECTS))
+            return np.concatenate([maps.encode(pixels, boxes), classes], axis=1)
 
         dim = maps.dim + detector.classes
         # Features do not depend on the path of the file.
@@ -288,10 +266,9 @@ class Regions(NamedTuple):
 class RegionFill(NamedTuple):
     """Regions of some images, in their order."""
 
-    keys: list[str | None]  # each image's; None if it is broken
-    errors: list[ImageError]  # of the broken images
     regions: list[Regions]  # proposals, then the image's extra boxes; empty for a broken image
     proposals: NDArray[np.int64]  # the number of proposals of each
+    errors: list[ImageError]  # of the broken images
 
 
 def region_store(folder: Path, encoder: RegionEncoder) -> ArrayStore:
@@ -312,28 +289,44 @@ def fill_regions(
     """Read the regions of every image from the store under `folder`; compute missing ones.
 
     The regions of an image are at most `count` proposals, and then its `extra_boxes` (k, 4), such as the true
-    ones. Of proposals that overlap by an IoU above `nms` only the best is kept. Finished batches are stored,
-    so an interrupted call can be resumed.
+    ones; see `RegionEncoder.propose`. Finished batches are stored, so an interrupted call can be resumed.
     """
     store = region_store(folder, encoder)
     extras = [np.zeros((0, 4), np.float32)] * len(images) if extra_boxes is None else extra_boxes
+
+    def work(some: Sequence[tuple[CorpusImage, Boxes]]) -> tuple[Filled, dict[str, Rows]]:
+        chunk, computed = Filled(), dict[str, Rows]()
+        for image, extra in some:
+            try:
+                data = bytes_of(image)
+                what = f"{content_key(data)} {count} {nms} ".encode() + np.asarray(extra, "<f4").tobytes()
+                key = hashlib.blake2b(what, digest_size=16).hexdigest()
+                if key not in store and key not in computed:
+                    pixels = decode(data, image.name)
+                    boxes = np.concatenate([encoder.propose(pixels, count, nms), np.reshape(extra, (-1, 4))])
+                    features = encoder.encode(pixels, boxes).astype(np.float16)
+                    computed[key] = {"boxes": boxes, "features": features}
+            except ImageError as error:
+                chunk.errors.append(error)
+                chunk.keys.append(None)
+            else:
+                chunk.keys.append(key)
+        chunk.encoded = len(computed)
+        return chunk, computed
+
+    def keep(chunks: list[dict[str, Rows]]) -> None:
+        store.add({key: rows for chunk in chunks for key, rows in chunk.items()})
+
     pairs = list(zip(images, extras, strict=True))
-
-    def work(some: Sequence[tuple[CorpusImage, Boxes]]) -> tuple[Filled, dict[str, Regions]]:
-        return _missing_regions(encoder, store, some, count, nms)
-
-    def keep(chunks: list[dict[str, Regions]]) -> None:
-        store.add({key: regions._asdict() for chunk in chunks for key, regions in chunk.items()})
-
     filled = fill("Regions", pairs, CHUNK, work, keep, STORED_AT_ONCE)
     none = Regions(np.zeros((0, 4), np.float32), np.zeros((0, encoder.dim), np.float16))
     regions = [none if key is None else Regions(**store[key]) for key in filled.keys]
     counts = [max(len(r.boxes) - len(own), 0) for r, own in zip(regions, extras, strict=True)]
-    return RegionFill(filled.keys, filled.errors, regions, np.array(counts, np.int64))
+    return RegionFill(regions, np.array(counts, np.int64), filled.errors)
 
 
 def box_file_of(settings: EncoderSettings, corpus: Path) -> BoxFile | None:
-    """Open the file of boxes and features that a recipe names instead of a region encoder; None for none.
+    """Open the file of boxes and features that a recipe names instead of a region encoder, if any.
 
     A relative path starts in the folder of the corpus.
 
@@ -358,50 +351,13 @@ def read_regions(file: BoxFile, images: Sequence[CorpusImage], count: int, furth
     Raises:
         SeesayError: a box lies outside its image.
     """
-    found = RegionFill([], [], [], np.zeros(len(images), np.int64))
+    none = Regions(np.zeros((0, 4), np.float32), np.zeros((0, file.dim), np.float16))
+    found = RegionFill([none] * len(images), np.zeros(len(images), np.int64), [])
     for number, image in enumerate(images):
         try:
             boxes, features, found.proposals[number] = file.regions(image, count, further)
         except ImageError as error:
-            found.keys.append(None)
             found.errors.append(error)
-            boxes, features = np.zeros((0, 4), np.float32), np.zeros((0, file.dim), np.float16)
         else:
-            found.keys.append(image.name)
-        found.regions.append(Regions(boxes, features))
+            found.regions[number] = Regions(boxes, features)
     return found
-
-
-def _missing_regions(
-    encoder: RegionEncoder,
-    store: ArrayStore,
-    images: Sequence[tuple[CorpusImage, Boxes]],
-    count: int,
-    nms: float,
-) -> tuple[Filled, dict[str, Regions]]:
-    chunk = Filled()
-    wanted: dict[str, tuple[Pixels, Boxes]] = {}
-    for image, extra in images:
-        try:
-            data = bytes_of(image)
-            key = _key(data, extra, count, nms)
-            if key not in store:
-                pixels = decode(data, image.name)
-                boxes = np.concatenate([encoder.propose(pixels, count, nms), np.reshape(extra, (-1, 4))])
-                wanted[key] = pixels, boxes.astype("<f4")
-        except ImageError as error:
-            chunk.errors.append(error)
-            chunk.keys.append(None)
-            continue
-        chunk.keys.append(key)
-    rows = encoder.encode_images([p for p, _ in wanted.values()], [b for _, b in wanted.values()])
-    chunk.encoded = len(wanted)
-    regions = zip(wanted.items(), rows, strict=True)
-    return chunk, {key: Regions(boxes, each.astype("<f2")) for (key, (_, boxes)), each in regions}
-
-
-def _key(data: bytes, extra: Boxes, count: int, nms: float) -> str:
-    """Hash what determines an image's regions: its content, extra boxes, and the settings of proposals."""
-    proposed = f"{count}" if nms == NMS else f"{count} nms={nms}"
-    what = f"{content_key(data)} {proposed} ".encode() + np.asarray(extra, "<f4").tobytes()
-    return hashlib.blake2b(what, digest_size=16).hexdigest()

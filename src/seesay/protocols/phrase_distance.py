@@ -95,7 +95,7 @@ def nearest_regions(run: Run, corpus: Corpus, phrases: list[str]) -> Matrix:
     else:
         regions = load_region_encoder(encoder, default_device(), run.folder)
         fill = fill_regions(regions, stores_folder(), images, count=count)
-    if all(key is None for key in fill.keys):
+    if len(fill.errors) == len(images):
         raise SeesayError(f"{corpus.root}: no image has regions; {fill.errors[0]}")
     vectors = run.embed_sentences(phrases)
     nearest = np.full((len(fill.regions), len(phrases)), -1, np.float32)

@@ -366,7 +366,7 @@ def _proposed_regions(
             named = [_with_near(boxes, image.size) for boxes, image in zip(named, part.images, strict=True)]
     regions = load_region_encoder(encoder, default_device(), run)
     fill = fill_regions(regions, stores_folder(), part.images, named, settings.proposals, nms)
-    if all(key is None for key in fill.keys):
+    if len(fill.errors) == len(part.images):
         raise SeesayError(f"{part.root}: no image of split '{split}' can be decoded; {fill.errors[0]}")
     return fill, fill.proposals[part.image_of_sentence()] + place
 
@@ -381,7 +381,7 @@ def _given_regions(
     """
     training = split == "train"
     fill = read_regions(file, part.images, settings.proposals, further=training)
-    if all(key is None for key in fill.keys):
+    if len(fill.errors) == len(part.images):
         raise SeesayError(f"{file.path}: no boxes of any image of split '{split}'; {fill.errors[0]}")
     truths = part.enclosing_boxes()
     region, overlap = np.zeros(len(truths), np.int64), np.zeros(len(truths))
