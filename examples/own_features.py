@@ -43,7 +43,7 @@ Loss = Callable[[Towers, Tensor, Tensor], Tensor]  # of scores and of the images
 
 
 def contrastive(towers: Towers, scores: Tensor, image_ids: Tensor) -> Tensor:
-    loss: Tensor = ContrastiveLoss()(scores, image_ids, scale=towers.logit_scale.exp())
+    loss: Tensor = ContrastiveLoss(scale=1.0)(towers.logit_scale.exp() * scores, image_ids)
     return loss
 
 

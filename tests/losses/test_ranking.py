@@ -153,20 +153,3 @@ def test_a_slack_of_each_negative_keeps_its_largest_violations(
 def test_an_unknown_slack_is_refused() -> None:
     with pytest.raises(SeesayError, match="slack: input should be 'query' or 'negative', got 'pair'"):
         SoftMarginLoss(slack="pair")  # type: ignore[arg-type]
-
-
-@given(BATCHES)
-def test_active_hinges_are_counted(drawn: tuple[Tensor, Tensor]) -> None:
-    scores, images = drawn
-    both = [MARGIN - s + t > 0 for s, negatives in queries(scores, images) for t in negatives]
-    for loss in (MarginLoss(MARGIN), SoftMarginLoss(MARGIN, 2)):
-        assert loss.active_share is None
-        loss(scores, images)
-        assert loss.active_share is not None
-        assert loss.active_share.item() == pytest.approx(np.mean(both) if both else 0)
-
-
-def test_a_loss_without_hinges_has_no_active_ones() -> None:
-    loss = ContrastiveLoss()
-    loss(torch.eye(3), torch.arange(3))
-    assert loss.active_share is None

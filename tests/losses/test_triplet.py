@@ -111,27 +111,6 @@ def test_logistic_loss_is_equation_seven() -> None:
     assert float(LogisticLoss()(scores, labels)) == pytest.approx(sum(by_hand) / 3, abs=1e-6)
 
 
-def test_active_hinges_are_counted() -> None:
-    x, y = units(6, 0), units(6, 1)
-    loss = TripletLoss(margin=0.3, top_k=2, lambda2=2)
-    loss(x, y, torch.arange(6))
-    distance = torch.cdist(x, y)
-    above = 0
-    for across in (distance, distance.T):
-        for i in range(6):
-            others = sorted(float(across[i, j]) for j in range(6) if j != i)[:2]
-            above += sum(0.3 + float(across[i, i]) - other > 0 for other in others)
-    assert loss.active_share is not None
-    assert loss.active_share.item() == pytest.approx(above / 24)
-
-
-def test_missing_triplets_do_not_count_as_inactive() -> None:
-    loss = TripletLoss(margin=5, top_k=10)
-    loss(units(3, 0), units(3, 1), torch.arange(3))  # two negatives each, of ten
-    assert loss.active_share is not None
-    assert loss.active_share.item() == 1
-
-
 def test_double_precision_is_kept() -> None:
     x, y = (functional.normalize(torch.rand(4, 3, dtype=torch.float64), dim=1) for _ in range(2))
     x.requires_grad_()

@@ -66,7 +66,7 @@ def test_triplets_are_what_the_algorithm_says(seed: int, positives: str, neighbo
     sampler = PhraseSampler(data, RegionSettings(positives=positives, negatives=5))
     chosen = np.random.default_rng(seed).permutation(12)[:7]
     regions, phrases, relations = sampler.triplets(chosen, neighbours, np.random.default_rng(seed))
-    matching, other_phrases, other_regions = (each.numpy() for each in vars(relations).values())
+    matching, other_phrases, other_regions = (each.numpy() for each in relations)
     value = overlaps(data, sampler, regions, phrases)
     min_iou = 1.0 if positives == "single" else NEAR
     assert (value[matching] >= min_iou - 1e-6).all()
@@ -117,7 +117,7 @@ def test_pairs_are_balanced_and_of_one_image(positives: str) -> None:
     data = inputs(3)
     sampler = PhraseSampler(data, RegionSettings(positives=positives))
     regions, phrases, pairs = sampler.pairs(np.arange(12), np.random.default_rng(1))
-    images, sentences, labels = (each.numpy() for each in vars(pairs).values())
+    images, sentences, labels = (each.numpy() for each in pairs)
     assert labels.sum() == 0
     value = np.diagonal(overlaps(data, sampler, regions[images], phrases[sentences]))
     assert (value[labels > 0] >= (1 - 1e-6 if positives == "single" else NEAR)).all()

@@ -8,12 +8,11 @@ from seesay.lazy import lazy_names
 
 if TYPE_CHECKING:
     from seesay.losses.base import Batch as Batch
-    from seesay.losses.base import LabelledPairs as LabelledPairs
     from seesay.losses.base import Loss as Loss
     from seesay.losses.base import Relations as Relations
     from seesay.losses.base import ScoreLoss as ScoreLoss
-    from seesay.losses.correlation import CorrelationLoss as CorrelationLoss
     from seesay.losses.pair_margin import PairMarginLoss as PairMarginLoss
+    from seesay.losses.pairs import CorrelationLoss as CorrelationLoss
     from seesay.losses.pairs import LogisticLoss as LogisticLoss
     from seesay.losses.pairs import MultiLabelLoss as MultiLabelLoss
     from seesay.losses.ranking import ContrastiveLoss as ContrastiveLoss
@@ -28,10 +27,9 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "base": ("Batch", "LabelledPairs", "Loss", "Relations", "ScoreLoss"),
-        "correlation": ("CorrelationLoss",),
+        "base": ("Batch", "Loss", "Relations", "ScoreLoss"),
         "pair_margin": ("PairMarginLoss",),
-        "pairs": ("LogisticLoss", "MultiLabelLoss"),
+        "pairs": ("CorrelationLoss", "LogisticLoss", "MultiLabelLoss"),
         "ranking": ("ContrastiveLoss", "DistillationLoss", "MarginLoss", "SoftMarginLoss"),
         "settings": ("LossSettings", "register_loss"),
         "triplet": ("TripletLoss",),

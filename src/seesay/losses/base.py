@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -14,13 +14,11 @@ from torch import Tensor, nn
 from seesay.errors import SeesayError
 
 Reduction: TypeAlias = Literal["mean", "sum"]
-PairReduction: TypeAlias = Literal["mean", "sum", "none"]  # "none": a loss for each pair
 Ids: TypeAlias = Tensor | NDArray[Any] | Sequence[int]
 Positions: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
-@dataclass(frozen=True, eq=False)
-class Relations:
+class Relations(NamedTuple):
     """Which images (or regions) and sentences (or phrases) of a mini-batch match.
 
     Attributes:
@@ -53,35 +51,6 @@ class Relations:
             matching = matching | shared
         return cls(matching, ~matching, ~matching)
 
-    def to(self, device: str) -> Relations:
-        """Return the same relations on another device."""
-        return Relations(*(each.to(device) for each in vars(self).values()))
-
-
-@dataclass(frozen=True, eq=False)
-class LabelledPairs:
-    """Pairs of a mini-batch's images (or regions) and sentences (or phrases).
-
-    Attributes:
-        images: the row of each pair's image in the batch, (k,).
-        sentences: the row of each pair's sentence, (k,).
-        labels: +1 where they match and -1 where they do not, (k,).
-
-    Example:
-        >>> import torch
-        >>> from seesay.losses import LabelledPairs
-        >>> LabelledPairs(torch.tensor([0, 1]), torch.tensor([0, 0]), torch.tensor([1.0, -1.0])).labels
-        tensor([ 1., -1.])
-    """
-
-    images: Tensor
-    sentences: Tensor
-    labels: Tensor
-
-    def to(self, device: str) -> LabelledPairs:
-        """Return the same pairs on another device."""
-        return LabelledPairs(*(each.to(device) for each in vars(self).values()))
-
 
 @dataclass(frozen=True, eq=False)
 class Batch:
@@ -95,7 +64,8 @@ class Batch:
         targets: concepts of each image, (n, K), 0 or 1, if these are learned.
         relations: of regions and phrases, if phrases are learned by triplets. Then `images` are regions and
             `sentences` are m phrases, whose rows do not correspond.
-        pairs: of regions and phrases, if phrases are learned by pairs.
+        pairs: if phrases are learned by pairs: the rows of their regions and of their phrases, and +1 where
+            they match and -1 where they do not, (k,) each.
         all_words: the sentences again, if the recipe leaves words out of `sentences`.
         shared: whether image i carries the text of sentence j, maybe by another sentence, (n, n); such pairs
             are not negatives. None if only a sentence's own image counts.
@@ -118,7 +88,7 @@ class Batch:
     image_ids: Tensor
     targets: Tensor | None = None
     relations: Relations | None = None
-    pairs: LabelledPairs | None = None
+    pairs: tuple[Tensor, Tensor, Tensor] | None = None
     all_words: Any = None
     shared: Tensor | None = None
     positions: Positions | None = None
@@ -126,18 +96,12 @@ class Batch:
 
 
 class Loss(nn.Module):
-    """Base class of losses.
-
-    Losses that sum over pairs take `reduction`: the "mean" over the pairs (the default), their "sum", or
-    "none" for a loss of each pair, (n,), which a recipe cannot learn from. The triplet loss, whose
-    neighbourhoods belong to no pair, has no "none", and the correlation loss no reduction.
+    """Base class of losses. Those that sum over pairs take `reduction`: the "mean" over them, or the "sum".
 
     Attributes:
         needs: the methods of a matcher that the loss calls.
         phrases: how phrases of regions are learned: by the `relations` ("triplets") or the `pairs` of a
-            batch; None if the loss does not support them.
-        learns_odds: True if scores are log-odds that a pair matches.
-        reads_shared: True if pairs that are `shared` in a batch are positives or left out, and not negatives.
+            batch, whose scores are then log-odds of a match; None if the loss does not support them.
         learns_concepts: True if it compares images with concept labels rather than with sentences.
         closed_form: True if `solve` finds the minimum without steps.
 
@@ -157,22 +121,8 @@ class Loss(nn.Module):
 
     needs: ClassVar[tuple[str, ...]] = ()
     phrases: ClassVar[Literal["triplets", "pairs"] | None] = None
-    learns_odds: ClassVar[bool] = False
-    reads_shared: ClassVar[bool] = False
     learns_concepts: ClassVar[bool] = False
     closed_form: ClassVar[bool] = False
-    _active_share: Tensor | None = None
-
-    @property
-    def active_share(self) -> Tensor | None:
-        """The share of active hinges in the last loss; None for losses without hinges."""
-        return self._active_share
-
-    def note_hinges(self, *hinges: Tensor, count: Tensor | int | None = None) -> None:
-        """Record the share of active hinges among `count` or all given hinges."""
-        above = torch.stack([(hinge > 0).sum() for hinge in hinges]).sum()
-        total = sum(hinge.numel() for hinge in hinges) if count is None else count
-        self._active_share = (above / total).nan_to_num()  # there may be no hinge
 
     def extra_repr(self) -> str:
         """Return the arguments by name, for `repr`."""
@@ -198,16 +148,14 @@ class Loss(nn.Module):
 class ScoreLoss(Loss):
     """A loss of the score matrix (n, n) of a mini-batch: row i an image, column j a sentence.
 
-    Matching pairs are on the diagonal. Losses of seesay also take (n, m) scores of n images with m sentences;
-    `image_ids` (m,) then holds the row of each sentence's image. Pairs that are `shared`, of the shape of the
-    scores, are not negatives: image i carries the text of sentence j, too. A loss of your own may leave out
-    this argument; if it takes it, declare `reads_shared`.
+    Matching pairs are on the diagonal. Pairs that are `shared`, (n, n), are no negatives: image i carries the
+    text of sentence j, too.
 
     Example:
         >>> import torch
         >>> from seesay.losses import ScoreLoss
         >>> class MatchLoss(ScoreLoss):
-        ...     def forward(self, scores, image_ids):
+        ...     def forward(self, scores, image_ids, shared=None):
         ...         return -scores.diagonal().mean()
         >>> MatchLoss()(torch.eye(3), torch.arange(3))
         tensor(-1.)
@@ -218,8 +166,7 @@ class ScoreLoss(Loss):
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
         """Return the loss of each score matrix of `training_scores`."""
         all_scores = matcher.training_scores(batch.images, batch.sentences)
-        shared = (batch.shared,) if self.reads_shared else ()
-        return [self(scores.float(), batch.image_ids, *shared) for scores in all_scores]
+        return [self(scores.float(), batch.image_ids, batch.shared) for scores in all_scores]
 
 
 def reduced(total: Tensor, count: int | Tensor, reduction: Reduction) -> Tensor:
@@ -236,52 +183,29 @@ def check_tensors(**tensors: Tensor) -> None:
             raise SeesayError(f"{name}: expected a torch.Tensor, got {type(tensor).__name__}.")
 
 
-def as_pairs(scores: Tensor, image_ids: Ids, shared: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Return the scores of pairs, (m, m), and which sentences are negatives of which images, (m, m).
-
-    Args:
-        scores: (n, n) of pairs, or (n, m) of images with any numbers of sentences, whose rows are repeated.
-        image_ids: see `checked_ids`.
-        shared: see `ScoreLoss`.
+def checked_negatives(scores: Tensor, image_ids: Ids, shared: Tensor | None = None) -> Tensor:
+    """Return which sentences are negatives of which images, (n, n).
 
     Raises:
-        SeesayError: a shape is wrong, or an id is no row.
+        SeesayError: a shape or type is not that of `ScoreLoss`.
     """
     check_tensors(scores=scores)
-    if scores.ndim != 2:
-        raise SeesayError(
-            "scores: expected shape (n, n) of pairs, or (n, m) of images and sentences, got "
-            f"{tuple(scores.shape)}."
-        )
-    ids = checked_ids(image_ids, len(scores), scores.shape[1], scores.device)
+    if scores.ndim != 2 or len(scores) != scores.shape[1]:
+        raise SeesayError(f"scores: expected shape (n, n), got {tuple(scores.shape)}.")
     if shared is not None:
         check_equal_shapes(scores=scores, shared=shared)
-    if scores.shape[0] != scores.shape[1]:
-        scores, shared = scores[ids], shared if shared is None else shared[ids]
-    return scores, negatives(ids, shared)
+    return negatives(checked_ids(image_ids, len(scores), scores.device), shared)
 
 
-def checked_ids(image_ids: Ids, images: int, sentences: int, device: torch.device) -> Tensor:
-    """Return ids (sentences,) as a tensor.
-
-    They say which image each pair shows, as any whole numbers, or, if there are not as many images as
-    sentences, which row of the images each sentence describes.
-
-    Raises:
-        SeesayError: the shape or type is wrong, or an id is no row of the images.
-    """
-    wanted = f"image_ids: expected shape ({sentences},) of whole numbers, one for each sentence, got"
+def checked_ids(image_ids: Ids, count: int, device: torch.device) -> Tensor:
+    """Return the numbers of the images of pairs as a tensor; raise `SeesayError` unless they are (count,)."""
+    wanted = f"image_ids: expected shape ({count},) of whole numbers, one for each pair, got"
     try:
         ids = torch.as_tensor(image_ids, device=device)
     except (TypeError, ValueError, RuntimeError):
         raise SeesayError(f"{wanted} {type(image_ids).__name__}.") from None
-    if ids.shape != (sentences,) or ids.is_floating_point():
+    if ids.shape != (count,) or ids.is_floating_point():
         raise SeesayError(f"{wanted} {tuple(ids.shape)} of {ids.dtype}.")
-    if images != sentences and bool(((ids < 0) | (ids >= images)).any()):
-        raise SeesayError(
-            f"image_ids: expected the row of each sentence's image, 0 to {images - 1}, because {images} "
-            f"images and {sentences} sentences are no pairs; got {int(ids.min())} to {int(ids.max())}."
-        )
     return ids
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 from pydantic import PositiveInt
@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.device import multiplies_bfloat16
-from seesay.losses.base import Batch, Ids, Loss, PairReduction, as_pairs, negatives, reduced
+from seesay.losses.base import Batch, Ids, Loss, Reduction, checked_negatives, negatives, reduced
 from seesay.losses.settings import register_loss
 from seesay.settings import Positive
 
@@ -18,20 +18,6 @@ MeanOver = Literal["pairs", "active"]
 
 _SLACK = 0.5  # of the margin; pairs beyond it have 0.6 % of the loss of a trained mcnn-st with dropout 0.1
 _FEW = 0.3  # of all pairs; if there are more, scoring the whole matrix is faster
-
-
-class Chosen(NamedTuple):
-    """Negatives of n pairs of a batch, up to `count` of each in both directions.
-
-    Attributes:
-        sentences: of each pair's image, (n, count).
-        images: of each pair's sentence, (n, count).
-        there: which of them exist, (2, n, count): of the sentences, and of the images.
-    """
-
-    sentences: Tensor
-    images: Tensor
-    there: Tensor
 
 
 @register_loss("pair-margin")
@@ -46,7 +32,7 @@ class PairMarginLoss(Loss):
         count: the number of different random negatives in each direction, or all if the batch has fewer.
         mean_over: the mean is over the "pairs" or over "active" hinges, so that steps do not shrink as fewer
             negatives violate the margin.
-        reduction: "mean", "sum" or "none".
+        reduction: "mean" or "sum".
 
     Example:
         >>> import torch
@@ -56,56 +42,54 @@ class PairMarginLoss(Loss):
     """
 
     needs = ("encode_images", "encode_sentences", "score_pairs", "score_encoded")
-    reads_shared = True
 
     def __init__(
         self,
         margin: Positive = 0.5,
         count: PositiveInt = 1,
         mean_over: MeanOver = "pairs",
-        reduction: PairReduction = "mean",
+        reduction: Reduction = "mean",
     ) -> None:
         super().__init__()
         self.margin, self.count, self.mean_over, self.reduction = margin, count, mean_over, reduction
 
     def forward(self, scores: Tensor, image_ids: Ids, shared: Tensor | None = None) -> Tensor:
-        """Return the loss of scores (n, n) of pairs of these images (n,), or (n, m); see `ScoreLoss`."""
-        scores, negative = as_pairs(scores, image_ids, shared)
-        if not len(scores):
-            return scores.sum()
-        return self._of_matrix(scores, self._choose(negative))
+        """Return the loss of scores (n, n) of pairs of these images (n,); see `ScoreLoss`."""
+        return self._of_matrix(scores, *self._choose(checked_negatives(scores, image_ids, shared)))
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
         """Return the loss of a pair matcher, which scores the chosen pairs or, if cheaper, all pairs."""
         images, sentences = matcher.encode_images(batch.images), matcher.encode_sentences(batch.sentences)
-        chosen = self._choose(negatives(batch.image_ids, batch.shared))
-        n, count = chosen.sentences.shape
+        chosen, there = self._choose(negatives(batch.image_ids, batch.shared))
+        _, n, count = chosen.shape
         if 1 + 2 * count > n:
-            return [self._of_matrix(scores_near_margin(matcher, images, sentences, self.margin), chosen)]
+            near = scores_near_margin(matcher, images, sentences, self.margin)
+            return [self._of_matrix(near, chosen, there)]
         own = torch.arange(n, device=images.device)
         repeated = own.repeat_interleave(count)
-        left = torch.cat([own, repeated, chosen.images.flatten()])
-        right = torch.cat([own, chosen.sentences.flatten(), repeated])
+        left = torch.cat([own, repeated, chosen[1].flatten()])
+        right = torch.cat([own, chosen[0].flatten(), repeated])
         scores = matcher.score_pairs(images[left], sentences[right]).float()
-        return [self._hinges(scores[:n], scores[n:].view(2, n, count), chosen)]
+        return [self._hinges(scores[:n], scores[n:].view(2, n, count), there)]
 
-    def _choose(self, negative: Tensor) -> Chosen:
+    def _choose(self, negative: Tensor) -> tuple[Tensor, Tensor]:
+        """Return negatives by their rows, and which of them exist, both (2, n, count).
+
+        The first are sentences for the image of each pair, the second images for its sentence.
+        """
         both_ways = torch.stack([negative, negative.T])
         drawn = torch.rand(both_ways.shape, device=negative.device).masked_fill(~both_ways, -torch.inf)
         chosen = drawn.topk(min(self.count, len(negative)), dim=2).indices
-        return Chosen(chosen[0], chosen[1], both_ways.gather(2, chosen))
+        return chosen, both_ways.gather(2, chosen)
 
-    def _of_matrix(self, scores: Tensor, chosen: Chosen) -> Tensor:
-        negative = torch.stack([scores.gather(1, chosen.sentences), scores.T.gather(1, chosen.images)])
-        return self._hinges(scores.diagonal(), negative, chosen)
+    def _of_matrix(self, scores: Tensor, chosen: Tensor, there: Tensor) -> Tensor:
+        negative = torch.stack([scores.gather(1, chosen[0]), scores.T.gather(1, chosen[1])])
+        return self._hinges(scores.diagonal(), negative, there)
 
-    def _hinges(self, matching: Tensor, negative: Tensor, chosen: Chosen) -> Tensor:
+    def _hinges(self, matching: Tensor, negative: Tensor, there: Tensor) -> Tensor:
         """Return the loss of scores (n,) and the scores of their negatives, (2, n, count)."""
-        hinges = functional.relu(self.margin - matching[:, None] + negative) * chosen.there
-        self.note_hinges(hinges, count=chosen.there.sum())
-        if self.reduction == "none":
-            return hinges.sum(dim=(0, 2))
-        counted = (hinges > 0) if self.mean_over == "active" else chosen.there.any(dim=2).any(dim=0)
+        hinges = functional.relu(self.margin - matching[:, None] + negative) * there
+        counted = (hinges > 0) if self.mean_over == "active" else there.any(dim=2).any(dim=0)
         return reduced(hinges.sum(), counted.sum(), self.reduction)
 
 

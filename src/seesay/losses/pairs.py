@@ -1,23 +1,18 @@
-"""Losses of the similarity network (eq. 7), of SCO's concepts (eq. 1), and of its generated sentences."""
+"""Losses of the similarity network (eq. 7), of SCO's concepts (eq. 1) and generated sentences, and of CCA."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.losses.base import (
-    Batch,
-    Loss,
-    PairReduction,
-    check_equal_shapes,
-    negatives,
-    reduced,
-)
+from seesay.losses.base import Batch, Loss, Reduction, check_equal_shapes, negatives, reduced
 from seesay.losses.settings import register_loss
+from seesay.settings import Positive
 
 
 @register_loss("logistic")
@@ -25,7 +20,7 @@ class LogisticLoss(Loss):
     """Logistic loss on pairs, eq. 7: the mean of log(1 + exp(-z·p)) over scores p and labels z.
 
     Args:
-        reduction: "mean" over the pairs, their "sum", or "none".
+        reduction: "mean" over the pairs, or their "sum".
 
     Example:
         >>> import torch
@@ -36,10 +31,8 @@ class LogisticLoss(Loss):
 
     needs = ("encode_images", "encode_sentences", "score_pairs")
     phrases = "pairs"
-    reads_shared = True
-    learns_odds = True
 
-    def __init__(self, reduction: PairReduction = "mean") -> None:
+    def __init__(self, reduction: Reduction = "mean") -> None:
         super().__init__()
         self.reduction = reduction
 
@@ -48,8 +41,7 @@ class LogisticLoss(Loss):
         check_equal_shapes(scores=scores, labels=labels)
         if not bool((labels.abs() == 1).all()):
             raise SeesayError("labels: expected +1 and -1 only, got other numbers.")
-        terms = functional.softplus(-labels * scores)
-        return terms if self.reduction == "none" else reduced(terms.sum(), scores.numel(), self.reduction)
+        return reduced(functional.softplus(-labels * scores).sum(), scores.numel(), self.reduction)
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
         """Return the loss on the batch's labelled pairs.
@@ -57,9 +49,9 @@ class LogisticLoss(Loss):
         Without labels, on each pair (x, y) and on (x, y') with a random y' that does not describe x.
         """
         images, texts = matcher.encode_images(batch.images), matcher.encode_sentences(batch.sentences)
-        if (pairs := batch.pairs) is not None:
-            scores = matcher.score_pairs(images[pairs.images], texts[pairs.sentences])
-            return [self(scores.float(), pairs.labels)]
+        if batch.pairs is not None:
+            left, right, labels = batch.pairs
+            return [self(matcher.score_pairs(images[left], texts[right]).float(), labels)]
         negative = negatives(batch.image_ids, batch.shared)
         drawn = torch.rand(negative.shape, device=images.device).masked_fill(~negative, -1).argmax(dim=1)
         usable = negative.any(dim=1)
@@ -82,7 +74,7 @@ class MultiLabelLoss(Loss):
     which may also be probabilities.
 
     Args:
-        reduction: "mean" over the images, their "sum", or "none".
+        reduction: "mean" over the images, or their "sum".
 
     Example:
         >>> import torch
@@ -93,7 +85,7 @@ class MultiLabelLoss(Loss):
 
     learns_concepts = True
 
-    def __init__(self, reduction: PairReduction = "mean") -> None:
+    def __init__(self, reduction: Reduction = "mean") -> None:
         super().__init__()
         self.reduction = reduction
 
@@ -102,10 +94,8 @@ class MultiLabelLoss(Loss):
         check_equal_shapes(logits=logits, targets=targets)
         if not bool(((targets >= 0) & (targets <= 1)).all()):
             raise SeesayError("targets: expected numbers in 0..1, got others.")
-        wanted, how = targets.to(logits.dtype), functional.binary_cross_entropy_with_logits
-        if self.reduction == "none":
-            return how(logits, wanted, reduction="none").sum(dim=1)
-        total = how(logits, wanted, reduction="sum")
+        wanted = targets.to(logits.dtype)
+        total = functional.binary_cross_entropy_with_logits(logits, wanted, reduction="sum")
         return reduced(total, len(logits), self.reduction)
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
@@ -124,3 +114,32 @@ class GenerationLoss(Loss):
         """Return the loss of all words, also of those that were left out of the sentences to match."""
         sentences = batch.sentences if batch.all_words is None else batch.all_words
         return [matcher.generation_loss(batch.images, sentences, batch.progress)]
+
+
+@register_loss("correlation")
+class CorrelationLoss(Loss):
+    """The negative correlation of CCA, whose minimum `CCA.solve` finds in closed form.
+
+    Args:
+        ridges: shares of the mean variance that are added to each variance; training keeps the one that is
+            best on val.
+
+    Example:
+        >>> import torch
+        >>> from seesay.losses import CorrelationLoss
+        >>> CorrelationLoss()(torch.tensor([0.9, 0.5]))
+        tensor(-1.4000)
+    """
+
+    needs = ("solve",)
+    closed_form = True
+
+    def __init__(
+        self, ridges: Annotated[tuple[Positive, ...], Field(min_length=1)] = (0.01, 0.1, 1.0)
+    ) -> None:
+        super().__init__()
+        self.ridges = ridges
+
+    def forward(self, correlations: Tensor) -> Tensor:
+        """Return the loss of canonical correlations (k,)."""
+        return -correlations.sum()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -14,24 +13,18 @@ from seesay.errors import SeesayError
 from seesay.losses.base import (
     Batch,
     Ids,
-    PairReduction,
+    Reduction,
     ScoreLoss,
-    as_pairs,
     check_equal_shapes,
+    checked_negatives,
     reduced,
 )
-from seesay.losses.settings import LossSettings, register_loss
+from seesay.losses.settings import register_loss
 from seesay.settings import Positive
 
 Slack = Literal["query", "negative"]
 
 _NEVER = -1e4  # a score whose softmax is zero in any batch
-
-
-class DistillationSettings(LossSettings):
-    """Settings of a recipe, which has to name the teacher."""
-
-    teacher: str
 
 
 @register_loss("margin")
@@ -40,7 +33,7 @@ class MarginLoss(ScoreLoss):
 
     Args:
         margin: m of max(0, m - s⁺ + s⁻).
-        reduction: "mean" over the pairs, their "sum", or "none".
+        reduction: "mean" over the pairs, or their "sum".
 
     Example:
         >>> import torch
@@ -50,19 +43,14 @@ class MarginLoss(ScoreLoss):
         tensor(0.3000)
     """
 
-    reads_shared = True
-
-    def __init__(self, margin: Positive = 0.5, reduction: PairReduction = "mean") -> None:
+    def __init__(self, margin: Positive = 0.5, reduction: Reduction = "mean") -> None:
         super().__init__()
         self.margin, self.reduction = margin, reduction
 
     def forward(self, scores: Tensor, image_ids: Ids, shared: Tensor | None = None) -> Tensor:
-        """Return the loss of scores (n, n) of pairs of these images (n,), or (n, m); see `ScoreLoss`."""
-        scores, negative = as_pairs(scores, image_ids, shared)
+        """Return the loss of scores (n, n) of pairs of these images (n,); see `ScoreLoss`."""
+        negative = checked_negatives(scores, image_ids, shared)
         by_image, by_sentence = violations(scores, negative, self.margin)
-        self.note_hinges(by_image, by_sentence, count=2 * negative.sum())
-        if self.reduction == "none":
-            return by_image.sum(dim=1) + by_sentence.sum(dim=1)
         return reduced(by_image.sum() + by_sentence.sum(), len(scores), self.reduction)
 
 
@@ -76,7 +64,7 @@ class SoftMarginLoss(ScoreLoss):
     Args:
         margin: m.
         top_k: C.
-        reduction: "mean" over the pairs, their "sum", or "none". GVSE's eq. 2 and 3 print the loss of one
+        reduction: "mean" over the pairs, or their "sum". GVSE's eq. 2 and 3 print the loss of one
             pair; as it clips gradients, mean and sum train differently.
         slack: whether each "query" has a slack or, as in the paper's index, each "negative", whose `top_k`
             largest violations then count.
@@ -88,27 +76,21 @@ class SoftMarginLoss(ScoreLoss):
         tensor(0.4000)
     """
 
-    reads_shared = True
-
     def __init__(
         self,
         margin: Positive = 0.5,
         top_k: PositiveInt = 5,
-        reduction: PairReduction = "mean",
+        reduction: Reduction = "mean",
         slack: Slack = "query",
     ) -> None:
         super().__init__()
         self.margin, self.top_k, self.reduction, self.slack = margin, top_k, reduction, slack
 
     def forward(self, scores: Tensor, image_ids: Ids, shared: Tensor | None = None) -> Tensor:
-        """Return the loss of scores (n, n) of pairs of these images (n,), or (n, m); see `ScoreLoss`."""
-        scores, negative = as_pairs(scores, image_ids, shared)
+        """Return the loss of scores (n, n) of pairs of these images (n,); see `ScoreLoss`."""
+        negative = checked_negatives(scores, image_ids, shared)
         by_image, by_sentence = violations(scores, negative, self.margin)
-        self.note_hinges(by_image, by_sentence, count=2 * negative.sum())
         largest, along = min(self.top_k, len(scores)), 1 if self.slack == "query" else 0
-        if self.reduction == "none":
-            kept = (each.topk(largest, dim=along).values.sum(dim=along) for each in (by_image, by_sentence))
-            return torch.stack([*kept]).sum(dim=0)
         total = by_image.topk(largest, dim=along).values.sum()
         total = total + by_sentence.topk(largest, dim=along).values.sum()
         return reduced(total, len(scores), self.reduction)
@@ -119,41 +101,27 @@ class ContrastiveLoss(ScoreLoss):
     """Softmax cross-entropy of each matching pair against the batch, averaged over both directions.
 
     Args:
-        scale: factor applied to the scores (inverse temperature), unless `forward` is given one.
-        reduction: "mean" over the pairs, their "sum", or "none".
+        scale: factor applied to the scores (inverse temperature). To learn it, as open_clip does, set 1 and
+            multiply the scores by the exponential of a parameter.
+        reduction: "mean" over the pairs, or their "sum".
 
     Example:
         >>> import torch
         >>> from seesay.losses import ContrastiveLoss
-        >>> logit_scale = torch.nn.Parameter(torch.tensor(1 / 0.07).log())  # learned, as in open_clip
-        >>> loss = ContrastiveLoss()(torch.eye(3), [0, 1, 2], scale=logit_scale.exp())
         >>> ContrastiveLoss(scale=1.0)(torch.zeros(4, 4), torch.tensor([0, 1, 2, 3]))  # log 4
         tensor(1.3863)
     """
 
-    reads_shared = True
-
-    def __init__(self, scale: Positive = 20.0, reduction: PairReduction = "mean") -> None:
+    def __init__(self, scale: Positive = 20.0, reduction: Reduction = "mean") -> None:
         super().__init__()
         self.scale, self.reduction = scale, reduction
 
-    def forward(
-        self,
-        scores: Tensor,
-        image_ids: Ids,
-        shared: Tensor | None = None,
-        *,
-        scale: Tensor | float | None = None,
-    ) -> Tensor:
-        """Return the loss of scores (n, n) of pairs of these images (n,), or (n, m); see `ScoreLoss`.
-
-        A `scale` takes the place of the loss's own, such as the exponential of a parameter that you learn.
-        """
-        scores, negative = as_pairs(scores, image_ids, shared)
+    def forward(self, scores: Tensor, image_ids: Ids, shared: Tensor | None = None) -> Tensor:
+        """Return the loss of scores (n, n) of pairs of these images (n,); see `ScoreLoss`."""
+        negative = checked_negatives(scores, image_ids, shared)
         if not len(scores):
             return scores.sum()
-        left_out = _further_matches(negative)
-        logits = (scores * (self.scale if scale is None else scale)).masked_fill(left_out, float("-inf"))
+        logits = (scores * self.scale).masked_fill(_further_matches(negative), float("-inf"))
         target = torch.arange(len(scores), device=scores.device)
 
         def one_way(logits: Tensor) -> Tensor:
@@ -162,7 +130,7 @@ class ContrastiveLoss(ScoreLoss):
         return (one_way(logits) + one_way(logits.T)) / 2
 
 
-@register_loss("distillation", DistillationSettings)
+@register_loss("distillation")
 class DistillationLoss(ScoreLoss):
     """KL(teacher || matcher) of their softmax over the batch, averaged over both directions.
 
@@ -172,7 +140,7 @@ class DistillationLoss(ScoreLoss):
         scale: factor applied to the teacher's scores (inverse temperature).
         student_scale: factor applied to the matcher's scores. Those of a pair matcher can become as large as
             the teacher's scaled ones; cosines cannot, and need a similar factor.
-        reduction: "mean" over the pairs, their "sum", or "none".
+        reduction: "mean" over the pairs, or their "sum".
         teacher: the run of an embedding matcher; None if its scores are given to the loss.
 
     Attributes:
@@ -186,15 +154,14 @@ class DistillationLoss(ScoreLoss):
         tensor(0.)
     """
 
-    reads_shared = True
     fingerprint: str | None = None
-    _teacher_scores: Callable[[Batch], Tensor] | None = None
+    _teacher: Any = None
 
     def __init__(
         self,
         scale: Positive = 30.0,
         student_scale: Positive = 1.0,
-        reduction: PairReduction = "mean",
+        reduction: Reduction = "mean",
         teacher: str | None = None,
     ) -> None:
         super().__init__()
@@ -204,10 +171,9 @@ class DistillationLoss(ScoreLoss):
     def forward(
         self, scores: Tensor, image_ids: Ids, teacher_scores: Tensor, shared: Tensor | None = None
     ) -> Tensor:
-        """Return the loss of scores (n, n) or (n, m), see `ScoreLoss`, given a teacher's alike."""
-        pairs, negative = as_pairs(scores, image_ids, shared)
+        """Return the loss of scores (n, n), see `ScoreLoss`, given a teacher's alike."""
+        negative = checked_negatives(scores, image_ids, shared)
         check_equal_shapes(scores=scores, teacher_scores=teacher_scores)
-        teacher_scores, scores = as_pairs(teacher_scores, image_ids)[0], pairs
         if not len(scores):
             return scores.sum()
         left_out = _further_matches(negative)
@@ -216,8 +182,6 @@ class DistillationLoss(ScoreLoss):
             # Finite, because zero times an infinite logarithm is NaN.
             target = (theirs * self.scale).masked_fill(left_out, _NEVER).log_softmax(dim=1)
             learned = (ours * self.student_scale).masked_fill(left_out, _NEVER).log_softmax(dim=1)
-            if self.reduction == "none":
-                return functional.kl_div(learned, target, reduction="none", log_target=True).sum(dim=1)
             total = functional.kl_div(learned, target, reduction="sum", log_target=True)
             return reduced(total, len(scores), self.reduction)
 
@@ -226,18 +190,16 @@ class DistillationLoss(ScoreLoss):
 
     def begin(self, task: Any) -> None:
         """Load the teacher; see `Loss`."""
-        teacher = task.teacher(self.teacher)
-        self.learn_from(teacher.scores, teacher.fingerprint)
-
-    def learn_from(self, scores: Callable[[Batch], Tensor], fingerprint: str | None = None) -> None:
-        """Take a teacher, a function from a mini-batch to its scores (n, n); see `begin`."""
-        self._teacher_scores, self.fingerprint = scores, fingerprint
+        if self.teacher is None:
+            raise SeesayError("loss.teacher: name the run whose scores are learned.")
+        self._teacher = task.teacher(self.teacher)
+        self.fingerprint = self._teacher.fingerprint
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
         """Return the loss of each score matrix of `training_scores`."""
-        if self._teacher_scores is None:
-            raise SeesayError("The distillation loss has no teacher yet; give it one by learn_from.")
-        wanted = self._teacher_scores(batch)
+        if self._teacher is None:
+            raise SeesayError("The distillation loss has no teacher yet, which `begin` loads.")
+        wanted = self._teacher.scores(batch)
         all_scores = matcher.training_scores(batch.images, batch.sentences)
         return [self(scores.float(), batch.image_ids, wanted, batch.shared) for scores in all_scores]
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from pydantic import model_validator
-
 from seesay.settings import Settings, SettingsRegistry
 
 if TYPE_CHECKING:
@@ -23,12 +21,6 @@ class LossSettings(Settings):
 
     kind: str
 
-    @model_validator(mode="after")
-    def _one_number(self) -> LossSettings:
-        if getattr(self, "reduction", None) == "none":
-            raise ValueError("reduction: 'none' is no single number to learn from; use 'mean' or 'sum'")
-        return self
-
     @property
     def loss_class(self) -> type[Loss]:
         """The class that `build` instantiates."""
@@ -41,8 +33,3 @@ class LossSettings(Settings):
 
 LOSSES = SettingsRegistry("loss", "seesay.losses", base=LossSettings, included=("seesay.losses",))
 register_loss = LOSSES.register_class
-
-
-def missing_methods(loss: type[Loss], matcher: type) -> list[str]:
-    """Return the methods that a loss calls and a class of matchers lacks."""
-    return [name for name in loss.needs if not hasattr(matcher, name)]

@@ -40,7 +40,6 @@ class TripletLoss(Loss):
 
     needs = ("embed_images", "embed_sentences")
     phrases = "triplets"
-    reads_shared = True
 
     def __init__(
         self,
@@ -70,8 +69,7 @@ class TripletLoss(Loss):
             image_embeddings: (n, d).
             sentence_embeddings: (m, d).
             image_ids: which image each pair of rows shows, (n,), if row i of one side matches row i of the
-                other; if an image occurs more than once, its first row is used. If there are fewer images
-                than sentences: the row of each sentence's image, (m,).
+                other; if an image occurs more than once, its first row is used.
             relations: which rows match, instead of `image_ids`.
 
         Raises:
@@ -84,17 +82,15 @@ class TripletLoss(Loss):
                 "image_embeddings and sentence_embeddings: expected shapes (n, d) and (m, d), "
                 f"got {tuple(x.shape)} and {tuple(y.shape)}."
             )
-        if relations is not None and image_ids is not None:
-            raise SeesayError("relations: expected either image_ids or relations, got both.")
+        if (relations is None) == (image_ids is None):
+            raise SeesayError("image_ids: expected either image_ids or relations.")
         if relations is None:
-            if image_ids is None:
-                raise SeesayError(f"image_ids: expected shape ({len(y)},), one for each sentence, got None.")
-            ids = checked_ids(image_ids, len(x), len(y), y.device)
-            images = torch.arange(len(x), device=ids.device)
-            if len(x) == len(y):
-                images, first = _distinct(ids)
-                x = x[first]
-            relations = Relations.from_owners(images, ids)
+            assert image_ids is not None
+            ids = checked_ids(image_ids, len(y), y.device)
+            if len(x) != len(y):
+                raise SeesayError(f"image_embeddings: expected {len(y)} rows for pairs, got {len(x)}.")
+            images, first = _distinct(ids)
+            x, relations = x[first], Relations.from_owners(images, ids)
         match, by_image, by_sentence = relations.matching, relations.other_sentences, relations.other_images
         across = distances(x, y)
         margin, keep = self.margin, self.top_k
@@ -107,8 +103,6 @@ class TripletLoss(Loss):
             hinges.append(self.lambda3 * _neighbourhood(x, match, by_sentence, margin, keep))
         if self.lambda4:  # eq. 5
             hinges.append(self.lambda4 * _neighbourhood(y, match.T, by_image.T, margin, keep))
-        there = torch.stack([each.isfinite().sum() for each in hinges]).sum()
-        self.note_hinges(*hinges, count=there)
         total = torch.stack([functional.relu(each).sum() for each in hinges]).sum()
         return reduced(total, match.sum(), self.reduction)
 

@@ -19,7 +19,7 @@ from pydantic import (
 from seesay.encoders import SENTENCE_ENCODERS
 from seesay.encoders.settings import PRECOMPUTED, EncoderSettings, checked_encoder
 from seesay.errors import SeesayError, did_you_mean
-from seesay.losses.settings import LOSSES, LossSettings, missing_methods
+from seesay.losses.settings import LOSSES, LossSettings
 from seesay.matchers.settings import AnyMatcherSettings, ComposedSettings
 from seesay.samplers import SAMPLERS
 from seesay.settings import Settings
@@ -262,7 +262,8 @@ def _loss_misfits(recipe: Recipe) -> Misfits:
     if labels and len(recipe.encoders) > 1:
         yield "loss", "concepts are predicted from the features of one encoder; name a single one"
     for key, each in (("loss", loss), *(("losses", further) for further in recipe.losses)):
-        if missing := missing_methods(each.loss_class, matcher.matcher_class):
+        missing = [name for name in each.loss_class.needs if not hasattr(matcher.matcher_class, name)]
+        if missing:
             yield key, f"{each.kind} needs a matcher with {', '.join(missing)}, which {matcher.kind} lacks"
 
 
@@ -279,7 +280,7 @@ def _region_misfits(recipe: Recipe) -> Misfits:
             yield "regions.positives", "boxes of a file have features, but no boxes can be drawn near them"
         if regions.train_nms is not None:
             yield "regions.train_nms", "the boxes of a file are the proposals; leave it out"
-    if regions.box_voting is not None and not loss.loss_class.learns_odds:
+    if regions.box_voting is not None and loss.loss_class.phrases != "pairs":
         yield (
             "regions",
             f"box_voting takes odds, which the logistic loss learns; {loss.kind} does not: leave it out",
@@ -297,7 +298,7 @@ def _keys_in_vain(recipe: Recipe) -> Misfits:
         yield "schedule.average", f"{recipe.loss.kind} is solved, not trained; leave it out"
     if recipe.losses and (concepts or solved or recipe.regions is not None):
         yield "losses", "they are added to a loss of mini-batches of images and sentences; leave them out"
-    if recipe.shared_sentences is not None and (recipe.regions or not recipe.loss.loss_class.reads_shared):
+    if recipe.shared_sentences is not None and (recipe.regions or concepts or solved):
         yield "shared_sentences", f"{recipe.loss.kind} learns from a sentence's own image alone; leave it out"
     if recipe.val_images is not None and (concepts or recipe.regions is not None):
         yield "val_images", "concepts and phrases are measured on all of val; leave it out"

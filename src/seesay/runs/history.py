@@ -18,13 +18,11 @@ _CURVES = ("S R@1", "S R@10", "I R@1", "I R@10", "mR", "R@1", "R@10", "mAP")
 class Epoch(BaseModel):
     """An epoch: its mean loss, its seconds and the val metrics.
 
-    `metrics` are the matcher's own (`Matcher.metrics`), and `active` is the share of active hinges, if the
-    loss has hinges. CCA has no epochs; each ridge takes the place of one.
+    `metrics` are the matcher's own (`Matcher.metrics`). CCA has no epochs; each ridge takes the place of one.
     """
 
     epoch: int
     loss: float
-    active: float | None = None
     seconds: float
     val: dict[str, JsonValue]
     metrics: dict[str, float] | None = None

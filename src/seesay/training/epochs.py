@@ -16,7 +16,7 @@ OnEpochEnd = Callable[[int, Mapping[str, float]], None]  # called with an epoch 
 
 def metrics_of(epoch: Epoch, measured: Result, lr: float | None = None) -> dict[str, float]:
     """Return an epoch's metrics as callbacks receive them; the names of val metrics begin with `val/`."""
-    own = epoch.model_dump(include={"loss", "active", "seconds", "ridge"}) | {"lr": lr}
+    own = epoch.model_dump(include={"loss", "seconds", "ridge"}) | {"lr": lr}
     val = {f"val/{column}": value for column, value in measured.row.items()}
     found = own | (epoch.metrics or {}) | val
     return {name: value for name, value in found.items() if value is not None}
@@ -38,7 +38,7 @@ class Callback:
         >>> corpus = seesay.corpus_of([(image, "a coloured square", None) for image in squares])
         >>> run = seesay.train("irmatch-s", corpus, out=f"{tempfile.mkdtemp()}/run", epochs=1,
         ...     encoders=["efficientnet-lite0"], matcher={"dim": 24}, callbacks=[Printed()])
-        1 ['active', 'loss', 'lr']
+        1 ['loss', 'lr', 'seconds']
     """
 
     def on_train_start(self, name: str, folder: Path, recipe: Mapping[str, JsonValue]) -> None:
@@ -47,10 +47,9 @@ class Callback:
     def on_epoch_end(self, epoch: int, metrics: Mapping[str, float]) -> None:
         """Run after each epoch, counted from 1.
 
-        `metrics` are `loss`, `seconds`, `lr` (for CCA `ridge`), `active` (the share of hinges above zero) if
-        the loss has hinges, the matcher's own metrics, if any, and the val metrics, such as `val/mR` and
-        `val/S R@1`. The gates of a fusion have `image gate/loss`, `image gate/val loss` and the same for the
-        sentence gate, whose epochs are counted on.
+        `metrics` are `loss`, `seconds`, `lr` (for CCA `ridge`), the matcher's own metrics, if any, and those
+        of val, such as `val/mR` and `val/S R@1`. The gates of a fusion have `image gate/loss`, `image
+        gate/val loss` and the same for the sentence gate, whose epochs are counted on.
         """
 
     def on_train_end(self) -> None:

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from seesay.errors import SeesayError, first_line
-from seesay.losses.correlation import CorrelationLoss
+from seesay.losses.pairs import CorrelationLoss
 from seesay.matchers.baselines.cca import CCA, Covariances
 from seesay.paths import replacing, unusable
 from seesay.progress import progress
@@ -117,7 +117,7 @@ class Loop:
         """Train, measure and record an epoch."""
         start = time.monotonic()
         self.matcher.train()
-        loss, active = self._learn(epoch)
+        loss = self._learn(epoch)
         self.matcher.eval()
         measured = self.task.measure(self.view)
         metrics = self.task.metrics(self.view) or None
@@ -126,41 +126,31 @@ class Loop:
             self.best = copied(self.view.matcher.state_dict())
         seconds = round(time.monotonic() - start, 2)
         val = measured.to_dict()
-        done = Epoch(epoch=epoch, loss=loss, active=active, seconds=seconds, val=val, metrics=metrics)
+        done = Epoch(epoch=epoch, loss=loss, seconds=seconds, val=val, metrics=metrics)
         self.state.history.append(done)
         self._save()
         self._on_epoch_end(epoch, metrics_of(done, measured, self.steps.optimizer.param_groups[0]["lr"]))
 
-    def _learn(self, epoch: int) -> tuple[float, float | None]:
-        """Train for one epoch; return the mean loss and, if it has hinges, the mean share of active ones.
-
-        Both are summed on the device, because reading a number waits for the device.
-        """
-        schedule = self.recipe.schedule
+    def _learn(self, epoch: int) -> float:
+        """Train for one epoch; return the mean loss."""
+        schedule, on_cpu = self.recipe.schedule, torch.device(self.device).type == "cpu"
         batches = self.task.batches(epoch)
         if not len(batches):
             raise SeesayError(f"Recipe '{self.recipe.name}': the train split has nothing to tell apart.")
-        totals = torch.zeros(2, dtype=torch.float64, device=self.device)
+        # Summed on the device, because reading a number waits for the device.
+        total = torch.zeros((), dtype=torch.float64, device=self.device)
         with progress(f"{self.recipe.name} {epoch}/{schedule.epochs}", len(batches), "batches") as advance:
             for step, batch in enumerate(batches):
-                done = (epoch - 1 + step / len(batches)) / schedule.epochs
-                totals += self._step(self.task.losses(self.matcher, batch, self.device), done)
+                losses = self.task.losses(self.matcher, batch, self.device)
+                loss = torch.stack(losses).sum()
+                if on_cpu:
+                    self._check(loss.item())
+                self.steps.take(loss, (epoch - 1 + step / len(batches)) / schedule.epochs)
+                total += loss.detach() / len(losses)
                 advance(1)
-        loss, active = (totals / len(batches)).tolist()
-        self._check(loss)
-        return loss, active if self.task.loss.active_share is not None else None
-
-    def _step(self, losses: list[Tensor], done: float) -> Tensor:
-        """Take one step on a batch; return the mean loss and the share of active hinges, (2,).
-
-        `done` is the share of the epochs that is over.
-        """
-        loss = torch.stack(losses).sum()
-        if torch.device(self.device).type == "cpu":  # on other devices it is checked after the epoch
-            self._check(loss.item())
-        self.steps.take(loss, done)
-        active = self.task.loss.active_share
-        return torch.stack([loss.detach() / len(losses), loss.new_zeros(()) if active is None else active])
+        mean = (total / len(batches)).item()
+        self._check(mean)
+        return mean
 
     def _check(self, loss: float) -> None:
         if not math.isfinite(loss):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from seesay.data.boxes import iou
 from seesay.data.corpus import Corpus
 from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import SeesayError
-from seesay.losses.base import Batch, LabelledPairs, Relations
+from seesay.losses.base import Batch, Relations
 from seesay.matchers.sentences import Sentences
 from seesay.recipes.schema import Recipe, RegionSettings
 from seesay.runs.inputs import NEAR, Inputs, split_inputs
@@ -98,11 +99,13 @@ class PhraseSampler:
         others: NDArray[np.bool_] = np.asarray(matching.any(axis=1))[:, None] & ~in_chain_of_match
         return others
 
-    def pairs(self, phrases: Ints, generator: np.random.Generator) -> tuple[Ints, Ints, LabelledPairs]:
+    def pairs(
+        self, phrases: Ints, generator: np.random.Generator
+    ) -> tuple[Ints, Ints, tuple[Tensor, Tensor, Tensor]]:
         """Perform the pair sampling: each positive pair, and one with a negative region of the same image.
 
         Returns:
-            Regions (n,) and phrases (m,) by number, and the pairs of their rows.
+            Regions (n,) and phrases (m,) by number, and the pairs of their rows with labels, see `Batch`.
         """
         augmented = self.settings.positives != "single"
         left, right, labels = [], [], []
@@ -116,8 +119,8 @@ class PhraseSampler:
             labels += [np.ones(len(near)), -np.ones(len(near))]
         regions, row = np.unique(np.concatenate(left), return_inverse=True)
         present, column = np.unique(np.concatenate(right), return_inverse=True)
-        parts = (row, column, np.concatenate(labels).astype(np.float32))
-        return regions, present, LabelledPairs(*map(torch.from_numpy, parts))
+        label = torch.from_numpy(np.concatenate(labels).astype(np.float32))
+        return regions, present, (torch.from_numpy(row), torch.from_numpy(column), label)
 
     def _with_neighbours(
         self, regions: Ints, phrases: Ints, generator: np.random.Generator
@@ -230,20 +233,16 @@ class PhraseTask(Task):
         """Return a mini-batch, whose regions and negatives are drawn now."""
         assert features is None
         generator = np.random.default_rng(batch.seed)
-        relations: Relations | None = None
-        pairs: LabelledPairs | None = None
+        how: dict[str, Any] = {}
         if self.loss.phrases == "pairs":
             regions, phrases, pairs = self.sampler.pairs(batch.phrases, generator)
+            how["pairs"] = tuple(each.to(device) for each in pairs)
         else:
             neighbours = self.recipe.sampler == "neighbourhood"
             regions, phrases, relations = self.sampler.triplets(batch.phrases, neighbours, generator)
-        return Batch(
-            self._features(regions, device),
-            self._phrases(phrases).to(device),
-            torch.from_numpy(regions).to(device),
-            relations=relations and relations.to(device),
-            pairs=pairs and pairs.to(device),
-        )
+            how["relations"] = Relations(*(each.to(device) for each in relations))
+        numbers = torch.from_numpy(regions).to(device)
+        return Batch(self._features(regions, device), self._phrases(phrases).to(device), numbers, **how)
 
     def pairs(self) -> Iterator[tuple[Tensor, Sentences]]:
         """Iterate over all phrases with the features of their true regions, in batches."""
