@@ -62,7 +62,9 @@ def ours(folder: Path) -> Measured:
     corpus = Corpus("coco", folder, images, tuple(Sentence("", int(i)) for i in owners()))
 
     def ranked(name: str) -> list[RetrievalSample]:
-        return [ExternalScores(str(folder / name)).subject(corpus, "test").retrieval_sample()]
+        scores = ExternalScores.of(folder / name)
+        assert scores is not None
+        return [scores.subject(corpus, "test").retrieval_sample()]
 
     stages: Stages = {}
     found = timed(stages, "recalls", lambda: ranked(OURS))

@@ -234,7 +234,7 @@ def test_other_peoples_scores_ensembles_and_comparisons(run: Path, scenes: Path,
     assert told["metrics"][f"{given}: mR"] == measured["mR"]
     assert told["against"]["name"] == "run"
     assert told["against"]["metrics"]["mR"]["theirs"] == told["metrics"]["run: mR"]
-    assert "scores-{split}.npy" in seesay(*both, "learned", code=2).stderr
+    assert "chooses weights on val; name runs alone" in seesay(*both, "learned", code=2).stderr
     seesay("evaluate", run, run, "--combine", "learned", "--record", tmp_path)
     (row,) = [json.loads(line) for line in (tmp_path / "scenes.jsonl").read_text().splitlines()]
     assert row["recipe"] == "learned of irmatch-s + irmatch-s"
@@ -247,9 +247,9 @@ def test_evaluate_says_what_goes_not_together(run: Path, scenes: Path, tmp_path:
     given = tmp_path / "s.npy"
     for arguments, said in (
         ((given,), "--data"),
-        ((given, "--data", scenes), "take scores.T"),
-        ((run, given), "with combine (--combine): mean"),
-        ((run, "--combine", "mean"), "two"),
+        ((given, "--data", scenes), "expected scores (6, 30)"),
+        ((run, run, "--data", scenes), "None for 2 runs; choose mean or learned"),
+        ((run, "--combine", "mean"), "mean for 1 runs"),
         ((given, "--data", scenes, "--boxes", "any"), "boxes is for protocol 'grounding'"),
     ):
         assert said in " ".join(seesay("evaluate", *arguments, code=2).stderr.split())

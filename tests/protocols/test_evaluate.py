@@ -14,7 +14,7 @@ from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.data.sources import FileSource
 from seesay.errors import SeesayError
-from seesay.protocols.evaluate import evaluate
+from seesay.protocols.evaluate import evaluate, open_entry
 from seesay.recipes.load import settings_digest
 from seesay.results.comparison import compare_entries
 from seesay.results.rows import make_record, provenance, source_commit
@@ -47,8 +47,8 @@ def files(small: Run, corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) 
     return folder
 
 
-def named(folder: Path, images: str = "noisy") -> str:
-    return f"{folder / images}-{{split}}.npy,{folder / 'sentences'}-{{split}}.npy"
+def named(folder: Path, images: str = "noisy", split: str = "test") -> str:
+    return f"{folder / images}-{split}.npy,{folder / 'sentences'}-{split}.npy"
 
 
 def test_a_run_and_the_files_of_its_embeddings_measure_the_same(
@@ -66,8 +66,9 @@ def test_every_protocol_of_scores_is_compared_and_has_intervals(
     protocol: str, corpus: Corpus, files: Path
 ) -> None:
     said = {"split": "train"}
-    ours = evaluate(named(files, "images"), corpus, protocol, against=named(files), resamples=30, **said)
-    theirs = evaluate(named(files), corpus, protocol, resamples=0, **said)
+    noisy = named(files, **said)
+    ours = evaluate(named(files, "images", **said), corpus, protocol, against=noisy, resamples=30, **said)
+    theirs = evaluate(noisy, corpus, protocol, resamples=0, **said)
     for column, value in ours.metrics.items():
         if value is None or column not in ours.intervals:
             continue
@@ -83,17 +84,18 @@ def test_every_protocol_of_scores_is_compared_and_has_intervals(
 
 @pytest.mark.parametrize("how", ["mean", "learned"])
 def test_the_result_of_an_ensemble_lists_its_members(how: str, corpus: Corpus, files: Path) -> None:
-    both = ["seesay-small", named(files)]
+    both = ["seesay-small", named(files)] if how == "mean" else ["seesay-small", "seesay-small"]
     result = evaluate(both, corpus, combine=how, against="seesay-small", resamples=10)
     assert (result.about["combined"], "weights" in result.about) == (how, how == "learned")
-    assert result.rows["seesay-small"] == evaluate("seesay-small", corpus, resamples=0).metrics
+    name = "seesay-small" if how == "mean" else "seesay-small (1)"
+    assert result.rows[name] == evaluate("seesay-small", corpus, resamples=0).metrics
     assert result.against.name == "seesay-small"
     assert not {"notes", "intervals", "against"} & result.to_dict(uncertainty=False).keys()
 
 
 def test_what_cannot_be_evaluated(corpus: Corpus, files: Path) -> None:
     one = f"{files / 'images-test.npy'},{files / 'sentences-test.npy'}"
-    with pytest.raises(SeesayError, match=r"with combine \(--combine\): mean"):
+    with pytest.raises(SeesayError, match="None for 2 runs; choose mean"):
         evaluate(["seesay-small", one], corpus)
     with pytest.raises(SeesayError, match="chooses weights on val"):
         evaluate(["seesay-small", one], corpus, combine="learned")
@@ -158,9 +160,7 @@ def test_an_ensemble_names_the_crops_of_members_that_have_some(
 
 
 def _external(files: Path):
-    from seesay.protocols.external_scores import ExternalScores
-
-    return [ExternalScores(named(files))]
+    return [open_entry(named(files))]
 
 
 def test_images_that_cannot_be_read_are_counted(pair_run: Path, scenes: Path, tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_two_members_of_one_name_are_told_apart():
 
 @pytest.mark.parametrize(
     ("how", "members", "said"),
-    [(None, 2, r"with combine \(--combine\): mean"), ("mean", 1, "two"), ("maen", 2, "did you mean 'mean'")],
+    [(None, 2, "None for 2 runs; choose mean"), ("mean", 1, "mean for 1"), ("maen", 2, "maen for 2 runs")],
 )
 def test_combinations_are_checked(how, members, said):
     with pytest.raises(SeesayError, match=said):

@@ -14,8 +14,7 @@ from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
 from seesay.paths import check_file
 from seesay.protocols.base import PROTOCOLS, Content
-from seesay.protocols.evaluate import evaluate, open_entries, subject_of
-from seesay.protocols.external_scores import ExternalScores
+from seesay.protocols.evaluate import evaluate, open_entries, open_entry, subject_of
 from seesay.recipes.load import dump_recipe
 from seesay.report.queries import RankedAnswer, SplitQueries
 from seesay.report.write import FORMATS, short_names, write_report
@@ -128,7 +127,7 @@ def test_scores_of_somebody_else(corpus: Corpus, tmp_path: Path, runs: dict[str,
     owners = part.image_of_sentence()
     scores = (np.arange(len(part.images))[:, None] == owners).astype(np.float32)
     np.save(tmp_path / "perfect.npy", scores)
-    external = ExternalScores(str(tmp_path / "perfect.npy"))
+    external = open_entry(str(tmp_path / "perfect.npy"))
     write_report([external, runs["common"]], corpus, "test", tmp_path / "out.html", lambda _: None)
     page = Elements((tmp_path / "out.html").read_text(encoding="utf-8"))
     assert "100.0100.0–100.0" in [cell["text"] for cell in page.of("td")]
@@ -146,7 +145,7 @@ def test_chosen_queries_are_answered_by_every_run(
     scores = np.zeros((len(part.images), len(part.sentences)), np.float32)
     scores[known.image, 3] = 0.25
     np.save(tmp_path / "theirs.npy", scores)
-    entries = [runs["common"], ExternalScores(str(tmp_path / "theirs.npy"))]
+    entries = [runs["common"], open_entry(str(tmp_path / "theirs.npy"))]
     write_report(entries, corpus, "test", tmp_path / "o.html", lambda _: None, queries=queries)
     page = Elements((tmp_path / "o.html").read_text(encoding="utf-8"))
     assert "Chosen queries" in [heading["text"] for heading in page.of("h2")]
@@ -208,9 +207,10 @@ def test_mistakes_are_said(corpus: Corpus, scenes: Path, tmp_path: Path, runs: d
         check_file(tmp_path / "report.pdf", FORMATS)
     with pytest.raises(SeesayError, match="no such folder"):
         check_file(tmp_path / "nowhere" / "report.html", FORMATS)
+    np.save(tmp_path / "scores.npy", np.zeros((2, 2)))
     with pytest.raises(SeesayError, match="named twice"):
-        open_entries(["scores.npy", "scores.npy"])
-    for entry in (runs["common"], ExternalScores("scores.npy")):
+        open_entries([str(tmp_path / "scores.npy")] * 2)
+    for entry in (runs["common"], open_entry(str(tmp_path / "scores.npy"))):
         with pytest.raises(SeesayError, match="phrases"):
             write_report(
                 [entry], read_corpus(scenes, phrases=True), "test", tmp_path / "a.html", lambda _: None
@@ -219,9 +219,9 @@ def test_mistakes_are_said(corpus: Corpus, scenes: Path, tmp_path: Path, runs: d
 
 
 def test_names_tell_runs_apart(runs: dict[str, Run]) -> None:
-    assert short_names([runs["common"], runs["fused"], ExternalScores("a.npy")]) == [
+    assert short_names([runs["common"], runs["fused"], open_entry(np.zeros((2, 2)))]) == [
         "common",
         "fused",
-        "a.npy",
+        "scores",
     ]
     assert len(set(short_names([runs["common"], runs["common"]]))) == 2

@@ -108,11 +108,10 @@ def evaluate(
     split: opt.Split = "test",
     protocol: opt.Protocol = None,
     combine: Annotated[
-        str | None,
+        Literal["mean", "learned"] | None,
         typer.Option(
-            metavar="HOW",
-            help="Measure several RUNs as one: mean (of standardised scores), or learned (with weights "
-            "chosen on val; name score files scores-{split}.npy).",
+            help="Measure several RUNs as one: mean (of standardised scores), or learned (of runs, with "
+            "weights chosen on val)."
         ),
     ] = None,
     against: opt.Against = None,

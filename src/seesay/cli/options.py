@@ -90,7 +90,7 @@ Entries = Annotated[
         metavar="RUN...",
         help="A run's folder, included weights (seesay-small) or LIBRARY:MODEL; or files of another model, "
         "in the order of the corpus: a score matrix (images, sentences) as SCORES.npy, or embeddings as "
-        "IMAGES.npy,SENTENCES.npy (also .npz or .pt).",
+        "IMAGES.npy,SENTENCES.npy (also .npz).",
     ),
 ]
 Data = Annotated[Path | None, typer.Option(help="The corpus: a folder, or a JSON or CSV file.")]

@@ -13,8 +13,9 @@ from seesay.errors import SeesayError, check_whole
 from seesay.metrics.bootstrap import RESAMPLES
 from seesay.metrics.grounding_recall import Boxes, IoU
 from seesay.protocols.base import PROTOCOLS, Options, Protocol, Result, Value, of_part
-from seesay.protocols.external_scores import SPLIT, ExternalScores
-from seesay.protocols.score_fusion import LEARNED, check_combination, combine, distinct
+from seesay.protocols.external_scores import ExternalScores
+from seesay.protocols.score_fusion import Combination, check_combination, distinct
+from seesay.protocols.score_fusion import combine as combined
 from seesay.protocols.subject import RunSubject, Subject
 from seesay.runs.config import RunConfig
 from seesay.runs.inputs import Inputs, run_inputs
@@ -40,7 +41,7 @@ def evaluate(
     protocol: str | None = None,
     split: str = "test",
     *,
-    combine: str | None = None,
+    combine: Combination | None = None,
     against: Measurable | None = None,
     iou: IoU | None = None,
     boxes: Boxes | None = None,
@@ -52,12 +53,12 @@ def evaluate(
     Args:
         run: a run, its folder or name; or results of another model for the split, in the order of the corpus:
             a score matrix (n_images, n_sentences), a tuple of embeddings (n_images, d) and (n_sentences, d),
-            as arrays or tensors, or their files (.npy, .npz, .pt; two files of embeddings as
+            as arrays or tensors, or their files (.npy or .npz; two files of embeddings as
             "images.npy,sentences.npy"). A list of several is combined.
         corpus: captioned images, or phrases with boxes; opened or a path.
         protocol: its name; by default that of the recipe, or "standard" for several runs and for scores.
         split: "train", "val" or "test".
-        combine: how several runs are combined: "mean" or "learned".
+        combine: how several runs are combined: "mean", or "learned", with weights that are chosen on val.
         against: another run to compare with, on the same queries.
         iou: for grounding: "plummer" or "mdetr"; see `seesay.metrics.grounding_recall`.
         boxes: for grounding: "merged" or "any"; see there.
@@ -103,12 +104,27 @@ def evaluate(
     options = _options(chosen, {name: value for name, value in given.items() if value is not None}, resamples)
     if isinstance(corpus, str | Path):
         corpus = read_corpus(Path(corpus), phrases=chosen.needs == "phrases", images=None, format=None)
-    result = _measure_entries(entries, combine, corpus, split, chosen, options)
+    alone = replace(options, resamples=0)
+    subjects = [subject_of(entry, corpus, split, chosen) for entry in entries]
+    if combine is None:
+        result = _told_if_chance(subjects[0], measure(subjects[0], chosen, options))
+    elif corpus.has_boxes:
+        raise SeesayError(f"{corpus.root}: contains phrases; combine is for whole images and sentences.")
+    else:
+        learned = entries if combine == "learned" else []
+        if external := [entry.name for entry in learned if isinstance(entry, ExternalScores)]:
+            raise SeesayError(f"{external[0]}: combine 'learned' chooses weights on val; name runs alone.")
+        val = [subject_of(entry, corpus, "val", chosen) for entry in learned]
+        result = measure(combined(subjects, combine, val), chosen, options)
+        metrics: dict[str, Value] = {}
+        for name, member in zip(distinct([each.name for each in subjects]), subjects, strict=True):
+            metrics |= of_part(name, measure(member, chosen, alone).metrics)
+        result = result.model_copy(update={"metrics": metrics | result.metrics})
     if other is None:
         return result
     baseline = subject_of(other, corpus, split, chosen)
-    theirs = measure(baseline, chosen, replace(options, resamples=0))
-    return result.model_copy(update={"against": result.compare(theirs, baseline.name)})
+    compared = result.compare(measure(baseline, chosen, alone), baseline.name)
+    return result.model_copy(update={"against": compared})
 
 
 def open_entry(entry: Measurable) -> Entry:
@@ -205,43 +221,15 @@ def _options(protocol: Protocol[Any], given: Mapping[str, Any], resamples: int) 
         if name not in protocol.options:
             takers = [other for other in ("standard", *PROTOCOLS) if name in PROTOCOLS[other].options]
             raise SeesayError(f"{name} is for protocol '{takers[0]}', not '{protocol.name}'.")
-    at = given.get("at", ())
-    for k in at:
-        check_whole(1, at=k)
+    at = tuple(given.get("at", ()))
+    check_whole(1, at=at)
     return Options(**{**given, "at": tuple(map(int, at))}, resamples=resamples)
 
 
-def _measure_entries(
-    entries: Sequence[Entry],
-    how: str | None,
-    corpus: Corpus,
-    split: str,
-    protocol: Protocol[Any],
-    options: Options,
-) -> Result:
-    if how is None:
-        subject = subject_of(entries[0], corpus, split, protocol)
-        result = measure(subject, protocol, options)
-        found, images = result.metrics.get("I R@10"), len(subject.corpus.images)
-        chance = 100 * 10 / max(images, 1)
-        if isinstance(subject, RunSubject) or found is None or chance > _FEW or found > 2 * chance:
-            return result
-        hint = "This is chance: do rows and columns stand in the order of the corpus?"
-        return result.model_copy(update={"notes": [*result.notes, hint]})
-    if corpus.has_boxes:
-        raise SeesayError(f"{corpus.root}: contains phrases; combine is for whole images and sentences.")
-    for entry in entries if how == LEARNED else ():
-        if isinstance(entry, ExternalScores) and SPLIT not in entry.name:
-            raise SeesayError(
-                f"{entry.name}: combine 'learned' chooses weights on val, but these scores are for one "
-                f"split; name the files of val and test together, with {SPLIT} where they differ, such "
-                f"as scores-{SPLIT}.npy."
-            )
-    val = [subject_of(entry, corpus, "val", protocol) for entry in entries if how == LEARNED]
-    members = [subject_of(entry, corpus, split, protocol) for entry in entries]
-    result = measure(combine(members, how, val), protocol, options)
-    alone = replace(options, resamples=0)
-    metrics: dict[str, Value] = {}
-    for name, member in zip(distinct([member.name for member in members]), members, strict=True):
-        metrics |= of_part(name, measure(member, protocol, alone).metrics)
-    return result.model_copy(update={"metrics": metrics | result.metrics})
+def _told_if_chance(subject: Subject, result: Result) -> Result:
+    """Add a note to the result of external scores that are no better than chance."""
+    found, chance = result.metrics.get("I R@10"), 1000 / max(len(subject.corpus.images), 1)
+    if isinstance(subject, RunSubject) or found is None or chance > _FEW or found > 2 * chance:
+        return result
+    hint = "This is chance: do rows and columns stand in the order of the corpus?"
+    return result.model_copy(update={"notes": [*result.notes, hint]})

@@ -12,42 +12,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import JsonValue
 
-from seesay.errors import SeesayError, did_you_mean
+from seesay.errors import SeesayError
 from seesay.metrics.recall import metrics_of
 from seesay.protocols.subject import Subject
 from seesay.runs.scores import Matrix, Scores
 
-MEAN, LEARNED = COMBINATIONS = ("mean", "learned")
+Combination = Literal["mean", "learned"]
 
 _STEPS = 20
 
 
 def check_combination(how: str | None, members: int) -> None:
     """Raise a SeesayError if that many members cannot be combined in this way."""
-    if how is not None and how not in COMBINATIONS:
-        near = did_you_mean(how, COMBINATIONS) or "."
-        raise SeesayError(f"No combination '{how}'{near} There are: {', '.join(COMBINATIONS)}.")
-    if how is None and members > 1:
+    if (how is not None) != (members > 1) or how not in (None, *get_args(Combination)):
         raise SeesayError(
-            f"{members} runs: choose how to combine them with combine (--combine): mean or learned. "
-            f"Embeddings are one entry, two files IMAGES.npy,SENTENCES.npy or a tuple of two arrays; to "
-            f"compare two runs, use against (--against)."
+            f"combine (--combine): {how} for {members} runs; choose mean or learned for two or more, nothing "
+            "for one. Embeddings are one entry, two files IMAGES.npy,SENTENCES.npy or a tuple of two arrays; "
+            "to compare two runs, use against (--against)."
         )
-    if how is not None and members < 2:
-        raise SeesayError(f"combine '{how}': name two runs or more.")
 
 
-def combine(members: Sequence[Subject], how: str, val: Sequence[Subject] = ()) -> Subject:
+def combine(members: Sequence[Subject], how: Combination, val: Sequence[Subject] = ()) -> Subject:
     """Combine several scorings of one split into an ensemble.
 
     Args:
         members: scorings of the same images and sentences.
-        how: one of COMBINATIONS.
+        how: "mean" or "learned".
         val: the members' scores on val, on which `learned` chooses weights.
 
     Returns:
@@ -61,12 +57,12 @@ def combine(members: Sequence[Subject], how: str, val: Sequence[Subject] = ()) -
     about: dict[str, JsonValue] = {"combined": how}
     notes = list(dict.fromkeys(note for member in members for note in member.notes))
     weights = np.full(len(members), 1 / len(members))
-    if how == LEARNED:
+    if how == "learned":
         weights = chosen_weights(val)
         chosen = {name: round(float(weight), 4) for name, weight in zip(names, weights, strict=True)}
         about["weights"] = {**chosen}
         notes.append(f"Weights: {', '.join(f'{name} {weight:.2f}' for name, weight in chosen.items())}.")
-    scores = weighted([standardised(member) for member in members], weights)
+    scores = _weighted([_standardised(member) for member in members], weights)
     return Subject(
         f"{how} of {', '.join(names)}", first.split, first.corpus, scores, about, notes, first.whole
     )
@@ -99,51 +95,43 @@ def distinct(names: Sequence[str]) -> list[str]:
     return found
 
 
-def standardised(subject: Subject) -> tuple[Matrix, Matrix]:
-    """Scale the score matrices of both directions to mean 0 and standard deviation 1, constant ones to 0.
-
-    Raises:
-        SeesayError: a score is not finite.
-    """
+def _standardised(subject: Subject) -> list[Matrix]:
+    """Scale the matrices of one or both directions to mean 0 and standard deviation 1, constant ones to 0."""
     of_images, of_sentences = subject.scores.by_direction()
-    done = _standardised(of_images, subject.name)
-    return done, done if of_sentences is of_images else _standardised(of_sentences, subject.name)
+    found: list[Matrix] = []
+    for matrix in (of_images,) if of_images is of_sentences else (of_images, of_sentences):
+        with np.errstate(invalid="ignore"):  # infinities are reported below
+            mean, deviation = (float(f(matrix, dtype=np.float64)) for f in (np.mean, np.std))
+        if not np.isfinite([mean, deviation]).all():
+            raise SeesayError(
+                f"{subject.name}: a score is NaN or infinite; only finite ones can be combined."
+            )
+        # Integers and doubles may be so far from zero that single precision has no decimals.
+        wide = matrix.dtype.kind != "f" or matrix.dtype.itemsize > 4
+        scaled = np.subtract(matrix, mean, dtype=np.float64 if wide else np.float32)
+        scaled /= deviation or 1.0
+        found.append(scaled.astype(np.float32, copy=False))
+    return found
 
 
-def _standardised(matrix: Matrix, name: str) -> NDArray[np.float32]:
-    with np.errstate(invalid="ignore"):  # infinities are reported below
-        mean, deviation = float(np.mean(matrix, dtype=np.float64)), float(np.std(matrix, dtype=np.float64))
-    if not np.isfinite([mean, deviation]).all():
-        raise SeesayError(f"{name}: a score is NaN or infinite; only finite ones can be combined.")
-    # Integers and doubles may be so far from zero that single precision has no decimals.
-    wide = matrix.dtype.kind != "f" or matrix.dtype.itemsize > 4
-    scaled = np.subtract(matrix, mean, dtype=np.float64 if wide else np.float32)
-    scaled /= deviation or 1.0
-    return scaled.astype(np.float32, copy=False)
-
-
-def weighted(members: Sequence[tuple[Matrix, Matrix]], weights: ArrayLike) -> Scores:
-    """Return the weighted sums of the members' matrices of both directions."""
-    chosen = [(w, pair) for w, pair in zip(np.asarray(weights, np.float32), members, strict=True) if w]
+def _weighted(members: Sequence[Sequence[Matrix]], weights: ArrayLike) -> Scores:
+    """Return the weighted sums of the members' matrices of one or both directions."""
     sums = []
-    for way in (0, 1):
-        total = np.zeros_like(members[0][way])
-        for weight, pair in chosen:
-            total += weight * pair[way]
+    for way in range(max(map(len, members))):
+        total = np.zeros_like(members[0][0])
+        for weight, matrices in zip(np.asarray(weights, np.float32), members, strict=True):
+            total += weight * matrices[min(way, len(matrices) - 1)]
         sums.append(total)
-        if all(pair[0] is pair[1] for _, pair in chosen):
-            return Scores(total)
     return Scores(*sums)
 
 
 def chosen_weights(val: Sequence[Subject]) -> NDArray[np.float64]:
     """Find the weights of the k members, (k,), on val; see the module's docstring."""
     check_same(val)
-    matrices = [standardised(member) for member in val]
-    owners = val[0].owners
+    matrices = [_standardised(member) for member in val]
 
     def mean_recall(shares: NDArray[np.float64]) -> float:
-        found = weighted(matrices, shares).ranks(slice(None), slice(None), owners)
+        found = _weighted(matrices, shares).ranks(slice(None), slice(None), val[0].owners)
         return round(metrics_of(found)["mR"], 3)
 
     best = np.full(len(val), 1 / len(val))
