@@ -74,17 +74,3 @@ def save_vocabulary(folder: Path) -> int:
     folder.mkdir(exist_ok=True)
     made.save_pretrained(folder)
     return tokenizer.get_vocab_size()
-
-
-# The beginning of a program that remembers in `opened` the names of the networks that it opens.
-REMEMBER_NETWORKS = """
-import sys
-from pathlib import Path
-import onnxruntime
-opened = []
-session = onnxruntime.InferenceSession
-def remembered(path, *args, **kwargs):
-    opened.append(Path(path).name)
-    return session(path, *args, **kwargs)
-onnxruntime.InferenceSession = remembered
-"""

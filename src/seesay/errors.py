@@ -51,7 +51,6 @@ _EXTRAS = {
     "xlsx": {"openpyxl": "openpyxl"},
     "postgresql": {"psycopg": "PostgreSQL's client"},
     "hub": {
-        "ftfy": "ftfy",
         "open_clip": "open_clip",
         "timm": "timm",
         "transformers": "transformers",

@@ -13,7 +13,8 @@ import yaml
 
 import seesay.encoders
 from seesay.encoders import IMAGE_ENCODERS, load_image_encoder
-from seesay.encoders.settings import EncoderSettings, checked_encoder
+from seesay.encoders.registries import checked_encoder, role_of
+from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 
 PLUGIN = '''
@@ -73,7 +74,7 @@ def test_settings_without_tuned_weights_are_themselves(values: Any) -> None:
 def test_settings_with_tuned_weights() -> None:
     values = {"kind": "concepts", "run": "runs/concepts", "tuned": "0123456789abcdef"}
     settings = EncoderSettings.parse(values)
-    assert (settings.get("tuned"), settings.role) == ("0123456789abcdef", "concepts")
+    assert (settings.get("tuned"), role_of(settings)) == ("0123456789abcdef", "concepts")
     assert settings.dump() == values
     assert settings.untuned.dump() == {"kind": "concepts", "run": "runs/concepts"}
 
@@ -126,6 +127,6 @@ def test_every_public_name_is_there() -> None:
 
 
 def test_the_role_of_an_encoder_is_the_given_one() -> None:
-    assert checked_encoder({"kind": "concepts", "role": "context"}).role == "context"
+    assert role_of(checked_encoder({"kind": "concepts", "role": "context"})) == "context"
     assert checked_encoder({"kind": "concepts", "role": "concepts"}) == checked_encoder("concepts")
-    assert checked_encoder("efficientnet-lite0").role == "context"
+    assert role_of(checked_encoder("efficientnet-lite0")) == "context"

@@ -9,8 +9,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seesay.encoders import REGION_ENCODERS
-from seesay.encoders.images.base import list_encoders, resize
+from seesay.encoders import REGION_ENCODERS, list_encoders
+from seesay.encoders.images.base import resize
 from seesay.encoders.images.efficientnet import load_squares, run_squares
 from seesay.encoders.networks import in_pytorch
 from seesay.encoders.regions import (

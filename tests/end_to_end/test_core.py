@@ -213,6 +213,7 @@ for path in sorted(root.rglob("*.py")):
 NEED_PYTORCH = {
     "seesay.data.feature_pairs",
     "seesay.encoders.networks",
+    "seesay.encoders.networks.hub",
     "seesay.encoders.networks.lite",
     "seesay.encoders.networks.sentences",
     "seesay.runs.export",
@@ -225,39 +226,4 @@ NEED_AN_EXTRA = {"seesay.search.postgresql"}
 def test_what_uses_runs_imports_no_pytorch(core: Path) -> None:
     lines = run(core, SOURCE, code=IMPORT_ALL).splitlines()
     needed = {name for name, _ in map(str.split, lines)}
-    needed = {name for name in needed if not name.startswith("seesay.encoders.towers.")}
     assert needed == NEED_PYTORCH | NEED_AN_EXTRA, lines
-
-
-@pytest.mark.usefixtures("own_cache")
-@pytest.mark.slow
-def test_a_run_brings_the_towers_of_another_library(
-    core: Path, scenes: Path, clip: Path, tmp_path: Path
-) -> None:
-    trained, out = tmp_path / "trained", tmp_path / "given"
-    towers = f"{{kind: open_clip, model: {clip}}}"
-    changes = [f"encoders=[{towers}]", f"sentence_encoder={towers}", "schedule.epochs=1", "matcher.hidden=8"]
-    options = [part for change in changes for part in ("--set", change)]
-    seesay("train", "adapter", "--data", scenes, "--out", trained, *options)
-    written = json.loads(seesay("export", trained, "--out", out, "--json").stdout)
-    assert written["extra"] is None
-    assert str(clip) not in (out / "run.json").read_text()
-    cache, index = tmp_path / "cache", tmp_path / "photos.seesay"
-    run(core, "index", scenes, "--out", index, "--run", out, "--json", cache=cache)
-    found = json.loads(run(core, "search", index, "a red circle", "-k", "3", "--json", cache=cache))
-    seesay("index", scenes, "--out", tmp_path / "ours", "--run", trained)
-    ours = json.loads(seesay("search", tmp_path / "ours", "a red circle", "-k", "3", "--json").stdout)
-    assert [hit["path"] for hit in found["results"]] == [hit["path"] for hit in ours["results"]]
-
-
-@pytest.mark.usefixtures("own_cache")
-def test_an_exported_model_of_a_library(core: Path, scenes: Path, clip: Path, tmp_path: Path) -> None:
-    seesay("export", f"open_clip:{clip}", "--out", tmp_path / "clip")
-    cache, index = tmp_path / "cache", tmp_path / "photos.seesay"
-    towers = ("--run", tmp_path / "clip")
-    made = json.loads(run(core, "index", scenes, "--out", index, *towers, "--json", cache=cache))
-    assert made["images"] == 12
-    found = json.loads(run(core, "search", index, "a red circle", "-k", "3", "--json", cache=cache))[
-        "results"
-    ]
-    assert len(found) == 3

@@ -123,14 +123,17 @@ def test_what_does_not_apply_says_so(scenes: Path, towers: tuple[str, str], tmp_
     )
 
 
-def test_export_a_model(scenes: Path, towers: tuple[str, str], tmp_path: Path) -> None:
-    given, photos = tmp_path / "given", scenes / "images"
-    assert "It needs seesay alone." in seesay("export", towers[0], "--out", given).stdout
-    index = tmp_path / "index"
-    seesay("index", photos, "--out", index, "--run", given)
-    assert json.loads(seesay("search", index, "a red circle", "--json").stdout)["results"]
-    given.rename(tmp_path / "moved")
-    assert "its new place" in seesay("search", index, "a red circle", code=2).stderr
-    seesay("index", photos, "--out", index, "--run", tmp_path / "moved")
-    assert json.loads(seesay("search", index, "a red circle", "--json").stdout)["results"]
-    assert "name a folder to write it to with --out" in seesay("export", towers[0], code=2).stderr
+def test_what_names_a_folder_with_a_model_is_not_exported(
+    scenes: Path, towers: tuple[str, str], tmp_path: Path
+) -> None:
+    assert "cannot be exported" in seesay("export", towers[0], "--out", tmp_path / "given", code=2).stderr
+    assert "cannot be exported" in seesay("export", towers[0], code=2).stderr
+    tower = _settings(towers[0])
+    changes = [f"encoders=[{tower}]", f"sentence_encoder={tower}", "schedule.epochs=1", "matcher.hidden=8"]
+    options = [part for change in changes for part in ("--set", change)]
+    seesay("train", "adapter", "--data", scenes, "--out", tmp_path / "run", *options)
+    assert (
+        "reads a file of yours"
+        in seesay("export", tmp_path / "run", "--out", tmp_path / "given", code=2).stderr
+    )
+    assert not (tmp_path / "given").exists()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from seesay.encoders.registries import role_of
 from seesay.errors import SeesayError
 from seesay.protocols.base import PROTOCOLS
 from seesay.recipes.files import included_recipes
@@ -256,7 +257,7 @@ def test_other_encoders_replace_those_of_their_role_in_each_row() -> None:
     assert list(read.values()) == [both[:1], both[1:], both, both]
     changes = ["encoders=[{kind: instances, boxes: grid}, efficientnet-lite1]"]
     fused = load_table("gvse-1").recipe("gvse-sum", "flickr30k", (), 1, changes)
-    members = [[encoder.role for encoder in member.encoders] for member in member_recipes(fused)]
+    members = [[role_of(encoder) for encoder in member.encoders] for member in member_recipes(fused)]
     assert sorted(members) == [["context"], ["instances"]]
 
 

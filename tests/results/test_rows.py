@@ -157,7 +157,7 @@ def test_a_digest_does_not_name_the_folder_of_a_teacher():
 @pytest.mark.parametrize(
     ("encoder", "named"),
     [
-        ("{kind: exported, folder: /models/mine/clip}", "exported:clip"),
+        ("{kind: open_clip, model: /models/mine/clip}", "open_clip:clip"),
         ("{kind: timm, model: vit_tiny}", "timm:vit_tiny"),
         ("{kind: timm, model: vit_tiny, weights: random}", "timm:vit_tiny/random"),
         ("{kind: instances, file: /models/yolox.onnx}", "instances:yolox"),
@@ -175,8 +175,8 @@ def test_a_row_does_not_say_where_an_encoder_lies(encoder, named):
             "encoders=[{kind: detector, file: yolox.onnx}]",
         ),
         (
-            "encoders=[{kind: exported, folder: /models/clip}, {kind: timm, model: vit_tiny}]",
-            "encoders=[{kind: exported, folder: clip}, {kind: timm, model: vit_tiny}]",
+            "encoders=[{kind: open_clip, model: /models/clip}, {kind: timm, model: vit_tiny}]",
+            "encoders=[{kind: open_clip, model: clip}, {kind: timm, model: vit_tiny}]",
         ),
         (
             "encoders=[{kind: efficientnet-lite0, crops: ten}]",

@@ -51,23 +51,21 @@ def test_graphs_of_other_weights_are_left_out(folder: Path, change: str) -> None
     assert not RunConfig.load(folder).graphs
 
 
-def test_towers_in_the_folder_need_no_seal(folder: Path) -> None:
-    inside = {"kind": "exported", "folder": "./towers/0123"}
+def test_towers_of_the_hub_need_no_seal(folder: Path) -> None:
     config = RunConfig.load(folder)
-    towers = EncoderSettings.parse(inside)
+    towers = EncoderSettings.parse({"kind": "open_clip", "model": "ViT-B-32", "weights": "openai"})
     replace(config, encoders=(towers, EncoderSettings("minilm")), sentence_encoder=towers).save(folder)
     assert "seal" not in json.loads((folder / RUN).read_text())
     found = RunConfig.load(folder)
     assert (found.encoders, found.sentence_encoder) == ((towers, EncoderSettings("minilm")), towers)
-    assert towers.within(folder).get("folder") == f"{folder.resolve()}/towers/0123"
 
 
 @pytest.mark.parametrize("key", ["encoders", "sentence_encoder"])
 @pytest.mark.parametrize(
     "name",
     [
-        {"kind": "exported", "folder": "/models/clip"},
-        {"kind": "exported", "folder": "./towers/../../private"},
+        {"kind": "open_clip", "model": "/models/clip"},
+        {"kind": "open_clip", "model": "./towers/../../private"},
         {"kind": "open_clip", "model": "~/clip"},
         {"kind": "open_clip", "model": "ViT-B-32", "weights": "../a.pt"},
     ],
@@ -99,7 +97,7 @@ def test_a_path_outside_the_run_counts_only_where_it_was_made_here(
 
 
 @pytest.mark.parametrize(
-    "read", [{"kind": "exported", "folder": "/models/clip"}, {"kind": "open_clip", "model": "../clip"}]
+    "read", [{"kind": "open_clip", "model": "/models/clip"}, {"kind": "open_clip", "model": "../clip"}]
 )
 def test_a_path_that_a_head_reads_counts_only_where_it_was_made_here(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: dict[str, str]
@@ -116,10 +114,10 @@ def test_a_path_that_a_head_reads_counts_only_where_it_was_made_here(
 
 def test_a_seal_is_of_the_paths_that_it_was_made_for(folder: Path) -> None:
     config = RunConfig.load(folder)
-    replace(config, encoders=(EncoderSettings("exported").replaced(folder="/models/clip"),)).save(folder)
+    replace(config, encoders=(EncoderSettings("open_clip").replaced(model="/models/clip"),)).save(folder)
     text = (folder / RUN).read_text()
     (folder / RUN).write_text(text.replace("/models/clip", "/models/private"))
-    with pytest.raises(SeesayError, match=r"folder \({kind: exported, folder: /models/private}\)"):
+    with pytest.raises(SeesayError, match=r"folder \({kind: open_clip, model: /models/private}\)"):
         RunConfig.load(folder)
 
 
@@ -135,11 +133,11 @@ def test_a_damaged_file_is_named(folder: Path, text: str) -> None:
     [
         ("encoders", [3]),
         ("encoders", "abc"),
-        ("encoders", [{"kind": "exported", "folder": 7}]),
+        ("encoders", [{"kind": "open_clip", "model": 7}]),
         ("arrays", "abc"),
         ("sentence_encoder", 3),
         ("sentence_encoder", 0),
-        ("sentence_encoder", {"kind": "exported", "tuned": "./../private"}),
+        ("sentence_encoder", {"kind": "open_clip", "tuned": "./../private"}),
         ("regions", 3),
         ("name", 3),
         ("name", {}),
@@ -218,7 +216,7 @@ def test_a_damaged_recipe_is_named(folder: Path, text: str) -> None:
 
 
 def test_a_recipe_of_other_encoders_is_refused(folder: Path) -> None:
-    others = [{"kind": "exported", "folder": "/models/private"}]
+    others = [{"kind": "open_clip", "model": "/models/private"}]
     values = json.loads((folder / RECIPE).read_text()) | {"encoders": others}
     (folder / RECIPE).write_text(json.dumps(values))
     with pytest.raises(SeesayError, match=r"recipe\.json: names other encoders than run\.json"):

@@ -177,7 +177,7 @@ def recipes(
 @opt.command()
 def encoders(as_json: opt.Json = False) -> None:
     """List the image encoders."""
-    from seesay.encoders.images.base import list_encoders
+    from seesay.encoders import list_encoders
 
     console.show_names(list_encoders(), as_json)
 

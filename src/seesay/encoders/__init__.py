@@ -15,13 +15,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from seesay.encoders.settings import IMAGE_ENCODERS, REGION_ENCODERS, SENTENCE_ENCODERS, EncoderSettings
+from seesay.encoders.registries import IMAGE_ENCODERS, REGION_ENCODERS, SENTENCE_ENCODERS, list_encoders
+from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 from seesay.lazy import lazy_names
 from seesay.onnx import Session
 
 if TYPE_CHECKING:
-    from seesay.encoders.images.base import ImageEncoder, list_encoders, load_image_encoder
+    from seesay.encoders.images.base import ImageEncoder, load_image_encoder
     from seesay.encoders.images.encode import encode_images, fill_stores
     from seesay.encoders.regions import RegionEncoder, load_region_encoder
     from seesay.encoders.sentences.base import (
@@ -127,7 +128,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "stores": ("ArrayStore",),
-        "images.base": ("ImageEncoder", "list_encoders", "load_image_encoder"),
+        "images.base": ("ImageEncoder", "load_image_encoder"),
         "images.encode": ("encode_images", "fill_stores"),
         "regions": ("RegionEncoder", "load_region_encoder"),
         "sentences.base": (

@@ -1,31 +1,21 @@
-"""Settings of encoders in recipes and runs, and the registries of encoders."""
+"""An encoder as recipes and runs choose it: its kind, and its other settings."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TypeAlias
 
-from seesay.errors import SeesayError, did_you_mean
+from seesay.errors import SeesayError
 from seesay.paths import home_expanded
-from seesay.registry import Registry
-
-if TYPE_CHECKING:
-    from seesay.encoders import Encoder
-    from seesay.encoders.images.base import ImageEncoder
-    from seesay.encoders.regions import RegionEncoder
-    from seesay.encoders.sentences.base import SentenceEncoder, SentenceFeatures
 
 PRECOMPUTED = "precomputed"  # instead of an encoder: arrays of features that come with a corpus
-OPEN_CLIP = "open_clip"
-TIMM = "timm"  # whose networks encode images only
-EXPORTED = "exported"  # towers that `seesay export` has written
-TOWERS = (OPEN_CLIP, TIMM, EXPORTED)
+OPEN_CLIP, TIMM = "open_clip", "timm"  # libraries of models
 ROLES = ("context", "concepts", "instances", "regions")
 
-_PATHS = ("file", "folder", "run", "model", "weights")  # keys whose values may be paths
+_PATHS = ("file", "run", "model", "weights")  # keys whose values may be paths
 _NOT_IN_TITLE = ("role", "tuned", "is")
 _TUNED = re.compile(r"[0-9a-f]{16}")
 
@@ -104,14 +94,9 @@ class EncoderSettings:
         return self.kind + tuned + (f":{given}" if given else "")
 
     @property
-    def role(self) -> str:
-        """What an image encoder gives of an image: its context, concepts, instances or regions."""
-        return self.get("role") or _images_or_regions(self.kind)[self.kind].role
-
-    @property
     def is_tower(self) -> bool:
-        """Whether it is a library's model or an exported tower."""
-        return self.kind in TOWERS
+        """Whether it is a model of open_clip or timm."""
+        return self.kind in (OPEN_CLIP, TIMM)
 
     @property
     def untuned(self) -> EncoderSettings:
@@ -122,7 +107,7 @@ class EncoderSettings:
     def names_path(self) -> bool:
         """Whether it names a path outside the folder of its run.
 
-        >>> EncoderSettings.parse({"kind": "exported", "folder": "/models/clip"}).names_path
+        >>> EncoderSettings.parse({"kind": "open_clip", "model": "/models/clip"}).names_path
         True
         >>> EncoderSettings.parse({"kind": "timm", "model": "vit"}).names_path
         False
@@ -138,87 +123,7 @@ class EncoderSettings:
         found = {key: home_expanded(value) for key, value in self.options if key in _PATHS and key != "run"}
         return self.replaced(**{key: str(path.resolve()) for key, path in found.items() if path.exists()})
 
-    def within(self, run: Path | None) -> EncoderSettings:
-        """The same with the folder of an export that lies in a run's folder, `./…`, as absolute path."""
-        folder = self.get("folder")
-        return (
-            self.replaced(folder=str((run / folder).resolve())) if run and folder.startswith("./") else self
-        )
-
     def __str__(self) -> str:
         """Return the settings as YAML on one line."""
         values = "".join(f", {key}: {value}" for key, value in self.options)
         return f"{{kind: {self.kind}{values}}}" if values else self.kind
-
-
-Class = TypeVar("Class", bound="type[Encoder] | type[SentenceFeatures]")
-
-
-class EncoderRegistry(Registry[Class]):
-    """Encoders by the `kind` of their settings; the class of each lists its further settings (`options`)."""
-
-    def checked(self, values: object) -> EncoderSettings:
-        """Return settings of one of these encoders, without the values that are its defaults.
-
-        Raises:
-            SeesayError: the kind or a key does not exist, or a value is not allowed.
-        """
-        settings = EncoderSettings.parse(values)
-        options = self[settings.kind].options
-        for key, value in settings.options:
-            if key not in options:
-                near = did_you_mean(key, options) or (f"; it has {', '.join(options)}." if options else ".")
-                raise SeesayError(f"The {self.what} '{settings.kind}' has no setting '{key}'{near}")
-            if options[key] and value not in options[key]:
-                known = ", ".join(options[key])
-                raise SeesayError(f"{settings}: '{key}' is {value}; there are {known}.")
-        defaults = {key: next(iter(values), "") for key, values in options.items()}
-        defaults["role"] = getattr(self[settings.kind], "role", "")
-        kept = (pair for pair in settings.options if pair[1] != defaults[pair[0]])
-        return replace(settings, options=tuple(kept))
-
-
-def _modules(*groups: tuple[str, Iterable[str]]) -> dict[str, str]:
-    return {kind: f"seesay.encoders.{module}" for module, kinds in groups for kind in kinds}
-
-
-_LITE = [f"efficientnet-lite{number}{bits}" for bits in ("", "-int8") for number in range(3)]
-
-IMAGE_ENCODERS: EncoderRegistry[type[ImageEncoder]] = EncoderRegistry(
-    "image encoder",
-    "seesay.image_encoders",
-    modules=_modules(
-        ("images.efficientnet", [*_LITE, "efficientnet-lite0-stages"]),
-        ("images.concepts", ["concepts", "concepts-regions"]),
-        ("images.instances", ["instances"]),
-        ("images.precomputed", [PRECOMPUTED]),
-        ("towers.encoders", TOWERS),
-    ),
-)
-REGION_ENCODERS: EncoderRegistry[type[RegionEncoder]] = EncoderRegistry(
-    "region encoder", "seesay.region_encoders", modules=_modules(("regions", ["roi-pooling", "detector"]))
-)
-SENTENCE_ENCODERS: EncoderRegistry[type[SentenceEncoder] | type[SentenceFeatures]] = EncoderRegistry(
-    "sentence encoder",
-    "seesay.sentence_encoders",
-    modules=_modules(
-        ("sentences.word_vectors", ["mean", "tfidf"]),
-        ("sentences.fisher", ["gmm", "lmm", "hglmm", "gmm+hglmm"]),
-        ("sentences.minilm", ["minilm", "minilm-int8"]),
-        ("sentences.quick_thought", ["quick-thought"]),
-        ("sentences.given", ["vectors"]),
-        ("towers.encoders", [OPEN_CLIP, EXPORTED]),
-    ),
-)
-
-
-def _images_or_regions(
-    kind: str,
-) -> EncoderRegistry[type[ImageEncoder]] | EncoderRegistry[type[RegionEncoder]]:
-    return REGION_ENCODERS if kind in REGION_ENCODERS else IMAGE_ENCODERS
-
-
-def checked_encoder(values: object) -> EncoderSettings:
-    """Return the settings of an image encoder or of a region encoder; see `EncoderRegistry.checked`."""
-    settings = EncoderSettings.parse(values)
-    return _images_or_regions(settings.kind).checked(settings)

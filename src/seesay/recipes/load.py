@@ -11,7 +11,8 @@ from typing import TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from seesay.encoders.settings import PRECOMPUTED, EncoderSettings, checked_encoder
+from seesay.encoders.registries import checked_encoder, role_of
+from seesay.encoders.settings import PRECOMPUTED, EncoderSettings
 from seesay.errors import SeesayError
 from seesay.paths import is_file_name
 from seesay.recipes.changes import (
@@ -110,17 +111,17 @@ def changes_by_role(
     Raises:
         SeesayError: the other encoders lack one of the roles, or one of them does not exist.
     """
-    found, roles = [], {encoder.role for encoder in encoders}
+    found, roles = [], set(map(role_of, encoders))
     for change in changes:
         if change.key == "encoders" and isinstance(change.value, list):
             given = list(map(checked_encoder, change.value))
-            if missing := roles - {encoder.role for encoder in given}:
+            if missing := roles - set(map(role_of, given)):
                 role = min(missing)
                 raise SeesayError(
                     f"Recipe '{name}' reads {' and '.join(sorted(roles))}, but {change} has nothing of the "
                     f"role {role}; name an encoder for it, too."
                 )
-            change = Change("encoders", [each.dump() for each in given if each.role in roles])
+            change = Change("encoders", [each.dump() for each in given if role_of(each) in roles])
         found.append(change)
     return found
 

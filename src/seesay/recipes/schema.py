@@ -17,7 +17,8 @@ from pydantic import (
 )
 
 from seesay.encoders import SENTENCE_ENCODERS
-from seesay.encoders.settings import PRECOMPUTED, EncoderSettings, checked_encoder
+from seesay.encoders.registries import checked_encoder, role_of
+from seesay.encoders.settings import PRECOMPUTED, EncoderSettings
 from seesay.errors import SeesayError, did_you_mean
 from seesay.losses.settings import LOSSES, LossSettings
 from seesay.matchers.settings import AnyMatcherSettings, ComposedSettings
@@ -240,7 +241,7 @@ def _input_misfits(recipe: Recipe) -> Misfits:
 
 def _fusion_misfits(fusion: str, encoders: tuple[EncoderSettings, ...]) -> Misfits:
     """SCO's fusions of context and concepts."""
-    roles = [encoder.role for encoder in encoders]
+    roles = [role_of(encoder) for encoder in encoders]
     if fusion == "context" and "concepts" in roles:
         yield "encoders", "the fusion 'context' reads no concepts; leave them out, or take 'sum' or 'gate'"
     if fusion == "concepts" and {*roles} != {"concepts"}:

@@ -17,14 +17,13 @@ from seesay.encoders import Encoder
 from seesay.encoders.images.tuned import BASE, copy_tuned, metadata
 from seesay.encoders.regions import load_region_encoder
 from seesay.encoders.sentences.base import TEXT
-from seesay.encoders.settings import EXPORTED, PRECOMPUTED, EncoderSettings
-from seesay.encoders.towers.opened import export_digest, open_towers
+from seesay.encoders.settings import PRECOMPUTED, EncoderSettings
 from seesay.errors import SeesayError, naming_extras
 from seesay.onnx import NETWORKS
 from seesay.paths import new_folder
 from seesay.runs.config import VOCABULARY, WEIGHTS, RunConfig
-from seesay.runs.folders import is_included
-from seesay.runs.load import clip_towers, folder_of, shown_name
+from seesay.runs.folders import is_included, run_folder
+from seesay.runs.load import clip_model
 from seesay.runs.run import Run
 from seesay.text.concepts import FILE as CONCEPTS
 
@@ -55,8 +54,7 @@ def export_in_place(name: str) -> Run:
         SeesayError: the run does not exist, is included or a CLIP model, or cannot be exported.
         MissingExtraError: PyTorch is not installed.
     """
-    if clip_towers(name) is not None:
-        raise SeesayError(f"{name}: is exported on first use; name a folder to write it to with --out.")
+    _refuse_clip(name)
     run = Run.load(name, "cpu")
     if is_included(run.folder):
         raise SeesayError(f"{name}: is included with its export; name a folder to copy it to with --out.")
@@ -70,16 +68,17 @@ def write_bundle(name: str, out: Path) -> Bundle:
     """Write a run's folder for use elsewhere, completely or not at all.
 
     Args:
-        name: the run's folder, the name of included weights, or a CLIP model. It is exported first if
-            necessary.
+        name: the run's folder, or the name of included weights. It is exported first if necessary.
         out: the folder to write; it must be empty or not exist.
 
     Raises:
-        SeesayError: the run does not exist or cannot be exported, or `out` is not empty or cannot be written.
+        SeesayError: the run does not exist, is a CLIP model or cannot be exported, or `out` is not empty or
+            cannot be written.
         MissingExtraError: a package that exports the run is not installed.
     """
+    _refuse_clip(name)
     with new_folder(out) as beside:
-        _copy_files(folder_of(name), beside)
+        _copy_files(run_folder(name), beside)
         run = Run.load(str(beside), "cpu")
         if not run.config.graphs:
             with naming_extras():
@@ -94,17 +93,26 @@ def write_bundle(name: str, out: Path) -> Bundle:
     return Bundle(out, names, size, extra)
 
 
+def _refuse_clip(name: str) -> None:
+    if clip_model(name) is not None:
+        raise SeesayError(
+            f"{name}: cannot be exported. Name it on the other machine, with seesay[hub]; if it is a folder, "
+            "copy that."
+        )
+
+
 def _extra(folder: Path) -> str | None:
     """Return the extra of seesay that a run's encoders need."""
     if (folder / TEXT).is_file():
         return "train"  # fitted sentence encoders read GloVe's vectors
-    heads = map(metadata, folder.glob("encoder-*.safetensors"))
+    config, heads = RunConfig.load(folder), map(metadata, folder.glob("encoder-*.safetensors"))
     read = [EncoderSettings.parse(json.loads(about[BASE])) for about in heads if BASE in about]
+    read += [*config.encoders, *filter(None, [config.sentence_encoder])]
     return "hub" if any(encoder.is_tower for encoder in read) else None
 
 
 def _copy_files(source: Path, target: Path) -> None:
-    """Copy a run's files, with the towers that it reads, and write a `run.json` that names only these.
+    """Copy a run's files, and write a `run.json` that names only these.
 
     Its recipe, which may name files and runs of this machine, stays here.
     """
@@ -118,7 +126,6 @@ def _copy_files(source: Path, target: Path) -> None:
     reader = config.sentence_encoder
     replace(
         config,
-        name=shown_name(config.name) if config.is_clip else config.name,
         matcher=_without_folders(config.matcher),
         encoders=tuple(_brought(each, source, target) for each in config.encoders),
         sentence_encoder=None if reader is None else _brought(reader, source, target),
@@ -127,9 +134,8 @@ def _copy_files(source: Path, target: Path) -> None:
 
 def _brought(encoder: EncoderSettings, source: Path, target: Path) -> EncoderSettings:
     """Copy what an encoder reads from a run's folder to another; return it without other folders."""
-    if encoder.is_tower:
-        return _copy_towers(encoder, source, target)
-    if encoder.get("file") and encoder.kind != PRECOMPUTED:
+    reads_file = encoder.get("file") and encoder.kind != PRECOMPUTED
+    if reads_file or (encoder.is_tower and encoder.names_path):
         raise SeesayError(
             f"{source}: its encoder {encoder} reads a file of yours, which cannot be exported; "
             f"export a run that was trained without it."
@@ -137,16 +143,6 @@ def _brought(encoder: EncoderSettings, source: Path, target: Path) -> EncoderSet
     copy_tuned(encoder, source, target)
     of_run = encoder.get("run") and encoder.get("tuned")
     return encoder.replaced(run=Path(encoder.get("run")).name or "run") if of_run else encoder
-
-
-def _copy_towers(encoder: EncoderSettings, source: Path, target: Path) -> EncoderSettings:
-    """Copy towers into a run's folder, as `towers/HASH`, and return those."""
-    export = open_towers(encoder, "cpu", source).folder
-    folder = Path("towers") / export_digest(export, without="")
-    (target / folder).mkdir(parents=True, exist_ok=True)
-    for path in filter(Path.is_file, export.iterdir()):
-        shutil.copyfile(path, target / folder / path.name)
-    return EncoderSettings(EXPORTED).replaced(folder=f"./{folder.as_posix()}")
 
 
 def _without_folders(settings: Any) -> Any:

@@ -93,11 +93,6 @@ class RunConfig:
         return str(self.matcher["kind"])
 
     @property
-    def is_clip(self) -> bool:
-        """Whether it is a CLIP model, whose embeddings are those of its towers."""
-        return self.kind == "cosine"
-
-    @property
     def region_settings(self) -> RegionSettings | None:
         """The region settings of a grounding run; None for a run of whole images.
 
@@ -161,7 +156,7 @@ class RunConfig:
         return config if current else replace(config, graphs={}, weights=None)
 
     def _outside(self, folder: Path) -> str:
-        """Return the encoders, also of heads, with a path outside the folder, such as a folder of towers."""
+        """Return the encoders, also of heads, with a path outside the folder, such as a CLIP model."""
         of_heads = [encoder_of_head(encoder, folder) for encoder in self.encoders]
         read = (*self.encoders, self.sentence_encoder, *of_heads)
         return ", ".join(str(each) for each in read if each is not None and each.names_path)

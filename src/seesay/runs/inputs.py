@@ -31,6 +31,7 @@ from seesay.encoders.regions import (
     read_regions,
     region_features,
 )
+from seesay.encoders.registries import role_of
 from seesay.encoders.sentences.base import (
     SentenceEncoder,
     fit_sentence_encoder,
@@ -292,7 +293,7 @@ def _precomputed_features(
         instances = recipe.instances
     else:
         instances = recipe.matcher.instances_per_image
-    if len(recipe.encoders) > 1 and encoder.role != "instances":
+    if len(recipe.encoders) > 1 and role_of(encoder) != "instances":
         instances = None
     rows = [row for row in own.rows if row is not None]
     if len(own.features.shape) == 3 and instances is None:  # all regions at once would take gigabytes

@@ -1,18 +1,21 @@
-"""Loading a run by name; a CLIP model, `open_clip:MODEL`, is exported as a run first."""
+"""Loading a run by name: that of a folder, of included weights, or of a CLIP model (`open_clip:MODEL`)."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+from seesay.device import checked_device, default_device
 from seesay.encoders.settings import OPEN_CLIP, EncoderSettings
-from seesay.errors import SeesayError, did_you_mean, naming_extras
-from seesay.paths import home_expanded, locked, replacing_folder, unwritable_cache
+from seesay.errors import SeesayError, did_you_mean
+from seesay.paths import home_expanded
 from seesay.runs.config import RUN
-from seesay.runs.folders import run_folder
 from seesay.runs.run import Run
-
-_PATIENCE = 600.0  # seconds to wait for another process that exports
+from seesay.text.vocabulary import Vocabulary
 
 
 def load_run(name: str, device: str | None = None) -> Run:
@@ -21,16 +24,14 @@ def load_run(name: str, device: str | None = None) -> Run:
     Raises:
         SeesayError: the run, model or device does not exist, or a file is missing or damaged.
         MissingExtraError: PyTorch is not installed, and the run is not exported or needs it for a
-            device other than the CPU.
+            device other than the CPU; or open_clip is not installed.
     """
-    towers = clip_towers(name)
-    if towers is None:
-        return Run.load(name, device)
-    return Run.open(folder_of(name), clip_name(towers), device)
+    model = clip_model(name)
+    return Run.load(name, device) if model is None else ClipRun(model, device)
 
 
-def clip_towers(name: str) -> EncoderSettings | None:
-    """Return the text tower of a CLIP model, with absolute paths; None for the name of another run.
+def clip_model(name: str) -> EncoderSettings | None:
+    """Return the settings of a CLIP model, with absolute paths; None for the name of another run.
 
     Args:
         name: `open_clip:ARCHITECTURE/WEIGHTS`, `open_clip:FOLDER` or `open_clip:hf-hub:REPOSITORY`.
@@ -38,22 +39,22 @@ def clip_towers(name: str) -> EncoderSettings | None:
     Raises:
         SeesayError: no model is named, or a folder does not exist.
 
-    >>> str(clip_towers("open_clip:ViT-B-32/openai"))
+    >>> str(clip_model("open_clip:ViT-B-32/openai"))
     '{kind: open_clip, model: ViT-B-32, weights: openai}'
-    >>> clip_towers("runs/mine") is None
+    >>> clip_model("runs/mine") is None
     True
     """
-    from seesay.encoders.towers.opened import checked_tower
-
     library, colon, which = name.partition(":")
     if not colon or library != OPEN_CLIP:
         if colon and (near := did_you_mean(library, [OPEN_CLIP])):
             raise SeesayError(f"{name}: no library of CLIP models{near}")
         return None
+    from seesay.encoders.towers import checked_model
+
     model, _, weights = which.partition("/")
     if which.startswith(("hf-hub:", ".", "/", "~")) or home_expanded(which).is_dir():
         model, weights = which, ""
-    return checked_tower(EncoderSettings(OPEN_CLIP).replaced(model=model, weights=weights))
+    return checked_model(EncoderSettings(OPEN_CLIP).replaced(model=model, weights=weights))
 
 
 def shown_name(name: str) -> str:
@@ -68,67 +69,56 @@ def shown_name(name: str) -> str:
 
 def is_run(name: str) -> bool:
     """Return whether a name is that of a CLIP model, or of a folder with a run."""
-    return clip_towers(name) is not None or (home_expanded(name) / RUN).is_file()
+    return clip_model(name) is not None or (home_expanded(name) / RUN).is_file()
 
 
-def clip_name(towers: EncoderSettings) -> str:
-    """Return the name of a CLIP model as a run, which `clip_towers` reads."""
-    return f"{OPEN_CLIP}:{'/'.join(filter(None, (towers.get('model'), towers.get('weights'))))}"
+class ClipRun(Run):
+    """A CLIP model as a run without a folder: its encoders are the model's towers, the score their cosine."""
 
+    def __init__(self, model: EncoderSettings, device: str | None = None) -> None:
+        from seesay.encoders.towers import OpenClipSentenceEncoder, open_clip_model
+        from seesay.matchers.adapter import Cosine
+        from seesay.recipes.schema import Recipe
+        from seesay.runs.trained import describe
 
-def folder_of(name: str) -> Path:
-    """Return the folder of a run; a CLIP model is first exported as one, into the cache.
+        device = default_device() if device is None else checked_device(device)
+        towers = open_clip_model(model, device)
+        scale, dim = towers.logit_scale, towers.dim
+        name = f"{OPEN_CLIP}:{'/'.join(filter(None, (model.get('model'), model.get('weights'))))}"
+        recipe = Recipe.model_validate(
+            {
+                "name": name,
+                "corpus": "",
+                "encoders": (model,),
+                "sentence_encoder": model,
+                "matcher": {"kind": "cosine"},
+                "loss": {"kind": "contrastive", "scale": scale},
+            }
+        )
+        matcher = Cosine(dim, dim)
+        config = describe(recipe, matcher, (dim,), dim)
+        config = replace(config, dim=dim, logit_scale=scale, logit_bias=towers.logit_bias)
+        reader = OpenClipSentenceEncoder(towers)
+        super().__init__(name, Path(name), config, Vocabulary([]), reader, device)
+        self._recipe, self._matcher = recipe, matcher
 
-    Raises:
-        SeesayError: the run or model does not exist, the model has no text tower, or the cache cannot be
-            written.
-        MissingExtraError: the model is not in the cache, and open_clip is not installed.
-    """
-    towers = clip_towers(name)
-    if towers is None:
-        return run_folder(name)
-    from seesay.encoders.towers.opened import export_folder, open_towers
+    def __reduce__(self) -> tuple[Callable[..., Run], tuple[Any, ...]]:
+        """Pickle the settings of the model, which is loaded again."""
+        return ClipRun, (self.config.encoders[0], self._device)
 
-    folder = export_folder(towers) / "run"
-    if (folder / RUN).is_file():
-        return folder
-    open_towers(towers, "cpu")  # exports them
-    busy = f"{folder.parent}: another process exports this model; wait until it has finished."
-    try:
-        with locked(folder.with_name("run.lock"), busy, _PATIENCE):
-            if not (folder / RUN).is_file():
-                with naming_extras(of="hub"), replacing_folder(folder) as beside:
-                    _write_run(towers, beside)
-    except OSError as error:
-        raise unwritable_cache(folder, error) from error
-    return folder
+    @property
+    def pretrained(self) -> bool:
+        """True: its training is not recorded here."""
+        return True
 
+    @property
+    def title(self) -> str:
+        """The name in tables and reports."""
+        return self.name
 
-def _write_run(settings: EncoderSettings, folder: Path) -> None:
-    """Write a run with a model's towers as encoders and their cosine as matcher."""
-    from seesay.encoders.towers.encoders import TowerSentenceEncoder
-    from seesay.encoders.towers.opened import open_towers
-    from seesay.matchers.adapter import Cosine
-    from seesay.recipes.schema import Recipe
-    from seesay.runs.export import export_run
-    from seesay.runs.trained import save_weights
-    from seesay.text.vocabulary import Vocabulary
-
-    towers, name = open_towers(settings, "cpu"), clip_name(settings)
-    sentences, dim = TowerSentenceEncoder(name, towers), towers.dim
-    scale, bias = float(towers.about["logit_scale"]), float(towers.about["logit_bias"])
-    recipe = Recipe.model_validate(
-        {
-            "name": name,
-            "corpus": "",
-            "encoders": (settings.dump(),),
-            "sentence_encoder": settings.dump(),
-            "matcher": {"kind": "cosine"},
-            "loss": {"kind": "contrastive", "scale": scale},
-        }
-    )
-    run = Run.from_matcher(folder, recipe, Vocabulary([]), sentences, Cosine(dim, dim), (dim,))
-    run.config = replace(run.config, logit_scale=scale, logit_bias=bias)
-    run.save_inputs()
-    save_weights(folder, {})
-    export_run(run)
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of weights, vocabulary and preprocessing."""
+        assert self.sentence_encoder is not None
+        both = self.encoders[0].fingerprint + self.sentence_encoder.fingerprint
+        return hashlib.blake2b(both.encode(), digest_size=16).hexdigest()

@@ -9,7 +9,6 @@ vocabulary.json        the words of the train split
 text.safetensors       the sentence encoder, if it was fitted on the train split
 encoder-*.safetensors  image encoders of the run's own: a fine-tuned network, a concept classifier
 encoders/*.onnx        networks of packaged encoders, if the run was exported for use without PyTorch
-towers/                the towers of a CLIP model, if the run was exported
 """
 
 from __future__ import annotations
@@ -108,7 +107,7 @@ class Run:
         dim = f", dim={self.config.dim}" if self.config.dim else ""
         return f"Run({self.name!r}, matcher={self.config.kind!r}{dim})"
 
-    def __reduce__(self) -> tuple[Callable[..., Run], tuple[Path, str, str | None]]:
+    def __reduce__(self) -> tuple[Callable[..., Run], tuple[Any, ...]]:
         """Pickle the folder, name and device of the run, which is loaded again from there.
 
         Raises:
@@ -246,12 +245,12 @@ class Run:
     @property
     def pretrained(self) -> bool:
         """True for included weights and CLIP models, whose training is not recorded here."""
-        return is_included(self.folder) or self.config.is_clip
+        return is_included(self.folder)
 
     @property
     def title(self) -> str:
         """The name in tables and reports: that of its folder, or of a CLIP model."""
-        return self.config.name if self.config.is_clip else self.folder.name
+        return self.folder.name
 
     @cached_property
     def encoders(self) -> list[ImageEncoder]:
@@ -273,7 +272,11 @@ class Run:
         digest = hashlib.blake2b(digest_size=16)
         digest.update((self.config.weights or file_digest(self.folder / WEIGHTS)).encode())
         digest.update((self.folder / VOCABULARY).read_bytes())
-        for encoder in recipe_encoders(self.config, self.folder, "cpu"):  # a search need not look for a GPU
+        if any(encoder.is_tower for encoder in self.config.encoders):
+            encoders = self.encoders
+        else:
+            encoders = recipe_encoders(self.config, self.folder, "cpu")  # a search need not look for a GPU
+        for encoder in encoders:
             digest.update(encoder.fingerprint.encode())
         if self.sentence_encoder is not None:
             digest.update(self.sentence_encoder.fingerprint.encode())

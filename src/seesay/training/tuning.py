@@ -30,7 +30,7 @@ from seesay.encoders.images.base import (
 from seesay.encoders.images.efficientnet import LITE, load_lite
 from seesay.encoders.images.encode import bytes_of, decoded_side, encode_images, in_threads
 from seesay.encoders.settings import EncoderSettings
-from seesay.errors import naming_extras
+from seesay.encoders.towers import load_timm_network
 from seesay.losses.base import Batch
 from seesay.protocols.base import Result
 from seesay.recipes.schema import Recipe
@@ -202,7 +202,4 @@ def load_tunable(settings: EncoderSettings) -> nn.Module:
     """Load an encoder's network, from squares (n, side, side, 3) uint8 to the arrays that it returns."""
     if settings.kind in LITE:
         return load_lite(settings.kind)
-    with naming_extras(of="hub"):
-        from seesay.encoders.towers.export import PixelsToVectors, load_towers
-    loaded = load_towers(settings)
-    return PixelsToVectors(loaded.image, loaded.preprocessing).eval()
+    return load_timm_network(settings)

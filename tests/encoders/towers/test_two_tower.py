@@ -1,14 +1,12 @@
-"""Vectors and scores of small models against open_clip's and timm's, in ONNX Runtime and in PyTorch."""
+"""Vectors and scores of small models against open_clip's and timm's."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,13 +14,11 @@ import torch
 from PIL import Image, ImageOps
 
 from seesay.encoders import fit_sentence_encoder, load_image_encoder, load_sentence_encoder
-from seesay.encoders.towers.opened import export_folder
+from seesay.encoders.networks.hub import load_clip
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
-from seesay.runs.load import clip_towers
-from tests.conftest import ROOT
+from seesay.runs.load import clip_model
 from tests.encoders.towers.conftest import Model, settings_of
-from tests.small_towers import REMEMBER_NETWORKS
 
 SENTENCES = ["two black dogs in the snow .", "a café, at the lake!", "犬", "", "many words " * 60]
 
@@ -48,15 +44,13 @@ def scores(tower: Model, images: np.ndarray, texts: np.ndarray) -> np.ndarray:
 
 
 def check(name: str, photographs: list[Image.Image], images: Any, texts: Any, logits: Any = None) -> Model:
-    """Hold vectors and logits to the library's, exported and in PyTorch."""
-    tower, other = Model(name, "cpu"), Model(name, "cpu:0")  # the second stands for a GPU
-    assert other.fingerprint == tower.fingerprint
-    for each in (tower, other):
-        found = vectors(each, photographs)
-        np.testing.assert_allclose(found[0], images.numpy(), atol=1e-4)
-        np.testing.assert_allclose(found[1], texts.numpy(), atol=1e-4)
-        if logits is not None:
-            np.testing.assert_allclose(scores(tower, *found), logits.numpy(), atol=1e-4, rtol=1e-5)
+    """Hold vectors and logits to the library's."""
+    tower = Model(name)
+    found = vectors(tower, photographs)
+    np.testing.assert_allclose(found[0], images.numpy(), atol=1e-4)
+    np.testing.assert_allclose(found[1], texts.numpy(), atol=1e-4)
+    if logits is not None:
+        np.testing.assert_allclose(scores(tower, *found), logits.numpy(), atol=1e-4, rtol=1e-5)
     return tower
 
 
@@ -124,7 +118,7 @@ def test_ten_crops_of_a_network_of_timm(
         return model
 
     monkeypatch.setattr(timm, "create_model", flat)
-    with pytest.raises(SeesayError, match="ten crops are squares, and test_vit2 takes others; leave out"):
+    with pytest.raises(SeesayError, match="ten crops are squares, and it takes others; leave out"):
         load_image_encoder({"kind": "timm", "crops": "ten", "model": "test_vit2", "weights": "random"})
 
 
@@ -133,7 +127,7 @@ def test_the_last_layer_of_vgg_before_its_activation_function(
     timm: Any, photographs: list[Image.Image], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(
-        SeesayError, match=r"layer: before-relu is for VGG networks; test_vit has no such layers\.$"
+        SeesayError, match=r"layer: before-relu is for VGG networks; it has no such layers\.$"
     ):
         load_image_encoder({"kind": "timm", "layer": "before-relu", "model": "test_vit", "weights": "random"})
     with pytest.raises(SeesayError, match="'weights' is rnadom; there are published, random"):
@@ -169,100 +163,26 @@ def test_fingerprints_follow_the_weights_and_the_preprocessing(clip: Path, tmp_p
     settings = json.loads((copied / "open_clip_config.json").read_text())
     settings["preprocess_cfg"]["interpolation"] = "bilinear"
     (copied / "open_clip_config.json").write_text(json.dumps(settings))
-    changed = Model(f"open_clip:{copied}")  # exported again
+    load_clip.cache_clear()  # as in another process
+    changed = Model(f"open_clip:{copied}")
     assert changed.fingerprint != first.fingerprint
     assert changed.text.fingerprint == first.text.fingerprint
 
 
-SECOND_START = (
-    REMEMBER_NETWORKS
-    + """
-from seesay.encoders import load_sentence_encoder
-tower = load_sentence_encoder({"kind": "open_clip", "model": sys.argv[1]})
-assert tower.encode(["two dogs"]).shape == (1, tower.dim)
-assert opened == ["text.onnx"], opened
-loaded = [name for name in ("torch", "transformers", "open_clip", "torchvision") if name in sys.modules]
-assert not loaded, loaded
-"""
-)
+def test_threads_encode_images_at_once(clip: Path, photographs: list[Image.Image]) -> None:
+    image = Model(f"open_clip:{clip}").image
+    prepared = [image.prepare(np.asarray(each)) for each in photographs]
+    expected = image.encode_prepared(prepared)["pooled"]
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda _: image.encode_prepared(prepared)["pooled"], range(8)))
+    for each in found:
+        np.testing.assert_array_equal(each, expected)
 
 
-def test_the_second_start_needs_neither_pytorch_nor_the_library(clip: Path) -> None:
-    Model(f"open_clip:{clip}")
-    command = [sys.executable, "-c", SECOND_START, str(clip)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-ON_A_DEVICE = """
-import sys
-from concurrent.futures import ThreadPoolExecutor
-import numpy as np
-from seesay.encoders import load_image_encoder
-from tests.fit_torchvision import fit_torchvision
-fit_torchvision()
-tower = load_image_encoder({"kind": "open_clip", "model": sys.argv[1]}, sys.argv[2])
-pixels = np.zeros((40, 40, 3), np.uint8)
-encode = lambda _: tower.encode_prepared([tower.prepare(pixels)])["pooled"]
-with ThreadPoolExecutor(8) as threads:
-    assert all(each.shape == (1, 24) for each in threads.map(encode, range(8)))
-assert "open_clip" in sys.modules
-"""
-
-
-@pytest.mark.slow
-def test_the_second_start_on_another_device(clip: Path) -> None:
-    Model(f"open_clip:{clip}")
-    command = [sys.executable, "-c", ON_A_DEVICE, str(clip), "cpu:0"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-
-
-def test_a_model_is_exported_by_one_thread_of_two(
-    clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    name = f"open_clip:{shutil.copytree(clip, tmp_path / 'clip')}"
-    with ThreadPoolExecutor(2) as threads:
-        first, second = threads.map(Model, [name, name])
-    assert first.fingerprint == second.fingerprint
-    assert capsys.readouterr().err.count("Exporting") == 1
-
-
-@pytest.mark.parametrize("file", ["image.onnx", "tower.json"])
-def test_an_export_of_which_something_is_missing_is_made_again(file: str, clip: Path, tmp_path: Path) -> None:
-    name = f"open_clip:{shutil.copytree(clip, tmp_path / 'clip')}"
-    export = export_folder(settings_of(name))
-    before = Model(name)
-    (export / file).unlink()
-    assert Model(name).fingerprint == before.fingerprint
-    assert (export / file).is_file()
-
-
-def test_notes_beside_a_model_are_not_the_model(clip: Path, tmp_path: Path) -> None:
-    name = settings_of(f"open_clip:{shutil.copytree(clip, tmp_path / 'clip')}")
-    before = export_folder(name)
-    (tmp_path / "clip" / "NOTES.txt").write_text("as it came")
-    (tmp_path / "clip" / "README.md").write_text("a card")
-    assert export_folder(name) == before
-    (tmp_path / "clip" / "vocab.txt").write_text("dog")
-    assert export_folder(name) != before
-
-
-class Fourier(torch.nn.Module):
-    """A network with an operator that ONNX lacks in this form."""
-
-    pretrained_cfg: ClassVar = {"input_size": (3, 8, 8), "interpolation": "bilinear", "crop_pct": 1.0}
-
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        return torch.linalg.eigvalsh(images.mean(dim=1) + images.mean(dim=1).transpose(1, 2))
-
-
-def test_a_network_that_cannot_be_exported_is_refused(timm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timm, "create_model", lambda *_, **__: Fourier())
-    refused = r"^timm:fourier: cannot be exported to ONNX \(.*eigvalsh.*\); choose another model\.$"
-    with pytest.raises(SeesayError, match=refused):
-        load_image_encoder({"kind": "timm", "model": "fourier"})
-    assert not export_folder(settings_of({"kind": "timm", "model": "fourier"})).exists()
+def test_a_row_of_pixels_is_cut_before_it_is_enlarged(clip: Path) -> None:
+    image = Model(f"open_clip:{clip}").image
+    for shape in ((20_000, 1, 3), (1, 20_000, 3)):
+        assert image.prepare(np.zeros(shape, np.uint8)).shape == (1, 3, 32, 32)
 
 
 def test_text_towers_are_sentence_encoders_of_recipes(clip: Path) -> None:
@@ -277,21 +197,11 @@ def test_text_towers_are_sentence_encoders_of_recipes(clip: Path) -> None:
         load_recipe("vse0", changes=["sentence_encoder={kind: openclip, model: somewhere}"])
 
 
-def test_a_damaged_export_is_named(clip: Path, tmp_path: Path) -> None:
-    shutil.copytree(clip, tmp_path / "clip")
-    name = settings_of(f"open_clip:{tmp_path / 'clip'}")
-    Model(name)
-    other = shutil.copytree(export_folder(name), tmp_path / "export")
-    (other / "tower.json").write_text("{")
-    with pytest.raises(SeesayError, match="damaged"):
-        Model({"kind": "exported", "folder": str(other)})
-
-
 def test_names() -> None:
     published = {"kind": "open_clip", "model": "ViT-B-32", "weights": "openai"}
     assert settings_of("open_clip:ViT-B-32/openai").dump() == published
-    assert str(clip_towers("open_clip:hf-hub:a/b")) == "{kind: open_clip, model: hf-hub:a/b}"
-    assert not any(map(clip_towers, ("weights/run", "open_clip", "timm:vgg19", "onnx@mine/run:2")))
+    assert str(clip_model("open_clip:hf-hub:a/b")) == "{kind: open_clip, model: hf-hub:a/b}"
+    assert not any(map(clip_model, ("weights/run", "open_clip", "timm:vgg19", "onnx@mine/run:2")))
     with pytest.raises(SeesayError, match="no setting 'tuned'; it has role, model, weights"):
         load_image_encoder({"kind": "open_clip", "model": "ViT-B-32", "tuned": "0123456789abcdef"})
     with pytest.raises(SeesayError, match="did you mean 'open_clip'"):

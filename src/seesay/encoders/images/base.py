@@ -16,7 +16,7 @@ from PIL import Image
 from seesay.arrays import Pixels
 from seesay.data.pixels import middle
 from seesay.encoders import IMAGE_ENCODERS, Encoder
-from seesay.encoders.settings import ROLES, AnyEncoder, EncoderRegistry, EncoderSettings
+from seesay.encoders.settings import ROLES, AnyEncoder, EncoderSettings
 
 _SHARED = 260  # pixels
 
@@ -256,13 +256,3 @@ def load_image_encoder(encoder: AnyEncoder, device: str = "cpu", run: Path | Non
     settings = IMAGE_ENCODERS.checked(encoder)
     is_kept = settings.get("tuned") or not IMAGE_ENCODERS[settings.kind].of_run
     return (kept_encoder if is_kept else kept_encoder.__wrapped__)(settings, device, run)
-
-
-def list_encoders(registry: EncoderRegistry[Any] = IMAGE_ENCODERS) -> list[tuple[str, str]]:
-    """List the encoders of a registry, such as SENTENCE_ENCODERS, with a line about each.
-
-    Example:
-        >>> dict(list_encoders())["{kind: efficientnet-lite0, crops: ten}"]
-        "the same, ten crops averaged (the papers' protocol)"
-    """
-    return [line for kind in sorted(registry) for line in registry[kind].describe(kind)]

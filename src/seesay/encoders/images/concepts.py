@@ -242,7 +242,7 @@ def keep_concepts(encoder: EncoderSettings, run: Path) -> EncoderSettings:
         return encoder
     head = StoredHead.read(encoder)
     copy_tuned(head.encoder, head.path.parent, run)
-    base = json.dumps(head.encoder.within(head.path.parent).dump())
+    base = json.dumps(head.encoder.dump())
     kept = save_tuned(encoder, load_file(head.path), run, _about(encoder, None) | {BASE: base})
     if (held_out := head.path.parent / _HELD_OUT).is_file():  # needed if training is resumed
         with replacing(_held_out_file(kept, run)) as beside:
