@@ -11,7 +11,7 @@ from typing import Any
 
 from seesay.device import checked_device, default_device
 from seesay.encoders.settings import OPEN_CLIP, EncoderSettings
-from seesay.errors import SeesayError, did_you_mean
+from seesay.errors import SeesayError, did_you_mean, naming_extras
 from seesay.paths import home_expanded
 from seesay.runs.config import RUN
 from seesay.runs.run import Run
@@ -77,9 +77,11 @@ class ClipRun(Run):
 
     def __init__(self, model: EncoderSettings, device: str | None = None) -> None:
         from seesay.encoders.towers import OpenClipSentenceEncoder, open_clip_model
-        from seesay.matchers.adapter import Cosine
-        from seesay.recipes.schema import Recipe
-        from seesay.runs.trained import describe
+
+        with naming_extras(of="hub"):
+            from seesay.matchers.adapter import Cosine
+            from seesay.recipes.schema import Recipe
+            from seesay.runs.trained import describe
 
         device = default_device() if device is None else checked_device(device)
         towers = open_clip_model(model, device)
