@@ -11,7 +11,7 @@ from seesay.data.corpus import Corpus
 from seesay.encoders.sentences.base import load_sentence_encoder
 from seesay.encoders.settings import EncoderSettings
 from seesay.recipes.load import load_recipe
-from seesay.runs.images import array_dims, recipe_encoders
+from seesay.runs.images import recipe_encoders
 from seesay.runs.run import Run
 from seesay.runs.trained import new_matcher, save_weights
 from seesay.text.concepts import FILE, ConceptVocabulary
@@ -62,7 +62,7 @@ def untrained(name: str, folder: Path, corpus: Corpus, *changes: str) -> Run:
     dims = (
         task_for(recipe, corpus, vocabulary, encoder).image_dims
         if grounds
-        else array_dims(recipe_encoders(recipe), recipe.arrays)
+        else [encoder.dims[name] for encoder in recipe_encoders(recipe) for name in recipe.arrays]
     )
     torch.manual_seed(5)
     matcher = new_matcher(recipe, vocabulary, encoder, dims)

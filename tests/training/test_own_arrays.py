@@ -60,9 +60,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def inputs_of(folder: Path, recipe: str, *encoders: str, split: str = "train") -> Inputs:
     changes = [f"encoders=[{', '.join(encoders)}]"]
-    return split_inputs(
-        load_recipe(recipe, changes=changes), read_corpus(folder), split, Vocabulary(["a"]), as_stored=True
-    )
+    return split_inputs(load_recipe(recipe, changes=changes), read_corpus(folder), split, Vocabulary(["a"]))
 
 
 def by_name(folder: Path, stem: str) -> dict[str, np.ndarray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -15,6 +15,7 @@ from seesay.data.pixels import to_rgb
 from seesay.data.sources import FileSource
 from seesay.device import default_device
 from seesay.encoders.images.base import Arrays, ImageEncoder, load_image_encoder
+from seesay.encoders.settings import EncoderSettings
 from seesay.errors import ImageError, SeesayError, first_line
 from seesay.paths import home_expanded
 from seesay.runs.config import RunConfig
@@ -94,9 +95,14 @@ def _read(image: ImageInput, place: str) -> tuple[bytes | NDArray[np.uint8], str
 
 
 def recipe_encoders(
-    recipe: Recipe | RunConfig, run: Path | None = None, device: str | None = None
+    recipe: Recipe | RunConfig,
+    run: Path | None = None,
+    device: str | None = None,
+    without: Container[EncoderSettings] = (),
 ) -> list[ImageEncoder]:
     """Load the image encoders of a recipe, or of a run in that folder; None names the default device.
+
+    Those in `without` are left out.
 
     Raises:
         SeesayError: the recipe matches regions of images, or reads precomputed features.
@@ -106,12 +112,8 @@ def recipe_encoders(
             f"Recipe '{recipe.name}' matches phrases with regions and does not embed whole images; use "
             f"another run, such as seesay-small."
         )
-    return [load_image_encoder(name, device or default_device(), run) for name in recipe.encoders]
-
-
-def array_dims(encoders: Sequence[ImageEncoder], arrays: Sequence[str]) -> tuple[int, ...]:
-    """Return the widths of the concatenated arrays of image features."""
-    return tuple(encoder.dims[name] for encoder in encoders for name in arrays)
+    chosen = [each for each in recipe.encoders if each not in without]
+    return [load_image_encoder(each, device or default_device(), run) for each in chosen]
 
 
 def join_features(names: Sequence[str], arrays: Sequence[Arrays]) -> NDArray[np.float32]:

@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import compress, product
+from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ from seesay.data.corpus import Corpus, Sentence
 from seesay.data.features import FeatureRows, RegionFiles, find_region_files
 from seesay.device import default_device
 from seesay.encoders import SENTENCE_ENCODERS
-from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.encode import fill_stores
 from seesay.encoders.proposals import NMS
 from seesay.encoders.regions import (
@@ -44,7 +43,7 @@ from seesay.errors import ImageError, SeesayError
 from seesay.paths import cache_dir, file_beside
 from seesay.progress import tell
 from seesay.runs.config import RunConfig
-from seesay.runs.images import array_dims, recipe_encoders
+from seesay.runs.images import recipe_encoders
 from seesay.runs.run import Run
 from seesay.runs.sentences import PreparedSentences, number_words, rows_of_each
 from seesay.text.vocabulary import Vocabulary
@@ -65,8 +64,7 @@ class Inputs:
 
     Attributes:
         corpus: its images and sentences, without broken images and their sentences; of phrases, all.
-        features: joined image features, (n, d) float32, or float16 if they were read as they are stored; of
-            phrases (n, 0).
+        features: joined image features, (n, d), float16 if all are stored so, else float32; (n, 0) of phrases.
         sentences: its m sentences.
         image_of_sentence: for each sentence the row of its image, (m,).
         broken: images that cannot be decoded.
@@ -121,14 +119,12 @@ def split_inputs(
     split: str,
     vocabulary: Vocabulary,
     encoder: SentenceEncoder | None = None,
-    as_stored: bool = False,
     run: Path | None = None,
 ) -> Inputs:
     """Read the features of a split from the store, encoding missing ones, and prepare its sentences.
 
-    With `as_stored`, features keep the files' half precision, and contiguous ones of a single array are
-    memory-mapped: for 113,000 images with 36 instances of 1,000 numbers, a copy in single precision takes
-    16 GB. Precomputed regions that are averaged to one vector are read a part at a time.
+    Features keep the files' half precision, and contiguous ones of a single array are memory-mapped: for
+    113,000 images with 36 instances of 1,000 numbers, a copy in single precision takes 16 GB.
 
     `recipe` may also be the metadata of a run. `run` is the folder of the run, which may hold weights of its
     encoders.
@@ -138,133 +134,94 @@ def split_inputs(
             phrases.
     """
     part = corpus.split(split)
+    of_regions: tuple[Sequence[Regions], NDArray[np.int64], NDArray[np.int64]] | tuple[()] = ()
     if corpus.has_boxes:
-        return _phrase_inputs(recipe, part, split, vocabulary, encoder, run)
-    features, kept, broken, image_dims = _image_features(recipe, part, as_stored, run)
-    row = np.full(len(part.images), -1)
-    row[kept] = np.arange(len(kept))
-    usable = replace(
-        part,
-        images=tuple(part.images[i] for i in kept),
-        sentences=tuple(Sentence(s.text, int(row[s.image])) for s in part.sentences if row[s.image] >= 0),
-    )
-    texts = usable.texts()
-    if not texts:
-        raise SeesayError(f"{corpus.root}: split '{split}' has no sentence with a usable image.")
-    sentences = prepare_texts(texts, vocabulary, encoder)
-    return Inputs(usable, features, sentences, usable.image_of_sentence(), broken, image_dims)
+        part, fill, true_region = _regions(recipe, part, split, run)
+        of_regions, errors = (fill.regions, fill.proposals, true_region), fill.errors
+        features, image_dims = np.zeros((len(part.images), 0), np.float32), list[int]()
+    else:
+        features, kept, errors, image_dims = _image_features(recipe, part, run)
+        row = dict(zip(kept, range(len(kept)), strict=True))
+        part = replace(
+            part,
+            images=tuple(part.images[i] for i in kept),
+            sentences=tuple(Sentence(s.text, row[s.image]) for s in part.sentences if s.image in row),
+        )
+        if not part.sentences:
+            raise SeesayError(f"{corpus.root}: split '{split}' has no sentence with a usable image.")
+    texts = prepare_texts(part.texts(), vocabulary, encoder)
+    return Inputs(part, features, texts, part.image_of_sentence(), errors, tuple(image_dims), *of_regions)
 
 
 def run_inputs(run: Run, corpus: Corpus, split: str) -> Inputs:
     """Read the features of a split and prepare its sentences for a run; see `split_inputs`."""
-    words, reader = run.vocabulary, run.sentence_encoder
-    return split_inputs(run.config, corpus, split, words, reader, run=run.folder)
+    return split_inputs(run.config, corpus, split, run.vocabulary, run.sentence_encoder, run.folder)
 
 
 def _image_features(
-    recipe: Recipe | RunConfig, part: Corpus, as_stored: bool, run: Path | None
-) -> tuple[NDArray[np.floating], list[int], list[ImageError], tuple[int, ...]]:
+    recipe: Recipe | RunConfig, part: Corpus, run: Path | None
+) -> tuple[NDArray[np.floating], list[int], list[ImageError], list[int]]:
     """Return the features of usable images, their rows in the split, the errors of the others, and widths."""
     own = {each: _own_rows(each, part) for each in recipe.encoders if each.kind == PRECOMPUTED}
-    if not own:
-        encoders = recipe_encoders(recipe, run)
-        return *_stored_features(encoders, recipe.arrays, part, as_stored), array_dims(
-            encoders, recipe.arrays
-        )
-    there, missing = [], []
-    for place, image in enumerate(part.images):
-        if all(each.rows[place] is not None for each in own.values()):
-            there.append(place)
-        else:
-            missing.append(ImageError(f"{image.name}: no features."))
-    those = replace(part, images=tuple(part.images[i] for i in there))
-    read = {
-        encoder: _precomputed_features(recipe, encoder, each.of(there), those, as_stored)
-        for encoder, each in own.items()
-    }
-    # Precomputed features are one array each.
-    dims = {encoder: (each.shape[1], *(0 for _ in recipe.arrays[1:])) for encoder, each in read.items()}
-    if not there or len(recipe.encoders) == 1:
-        alone = next(iter(read.values()))
-        return alone, there, missing, (alone.shape[1],)
-    if others := [encoder for encoder in recipe.encoders if encoder not in own]:
-        encoders = [load_image_encoder(encoder, default_device(), run) for encoder in others]
-        features, kept, broken = _stored_features(encoders, recipe.arrays, those, as_stored)
-        dims |= {
-            other: array_dims([each], recipe.arrays) for other, each in zip(others, encoders, strict=True)
-        }
-        ends = np.cumsum([sum(dims[other]) for other in others])[:-1]
-        read = {encoder: each[kept] for encoder, each in read.items()}
-        read |= zip(others, np.split(features, ends, axis=1), strict=True)
-        there, missing = [there[i] for i in kept], [*missing, *broken]
-    joined = np.concatenate([read[encoder] for encoder in recipe.encoders], axis=1)
-    return joined, there, missing, tuple(width for encoder in recipe.encoders for width in dims[encoder])
-
-
-def _stored_features(
-    encoders: Sequence[ImageEncoder], arrays: Sequence[str], part: Corpus, as_stored: bool
-) -> tuple[NDArray[np.floating], list[int], list[ImageError]]:
-    if all(image.source is None for image in part.images) and (part.features is not None or _files(part)):
-        raise SeesayError(
-            f"{part.root}: this corpus has features but no images; name precomputed ones alone, "
-            f"encoders=[{PRECOMPUTED}] or those of files."
-        )
-    report = fill_stores(encoders, stores_folder(), part.images)
-    kept = [i for i, key in enumerate(report.keys) if key is not None]
-    keys = [key for key in report.keys if key is not None]
-    if not keys:
-        raise SeesayError(
-            f"{part.root}: no image of split '{part.images[0].split}' can be used; the first: "
-            f"{report.errors[0]}"
-        )
-    match as_stored, report.stores, arrays:
-        case True, [store], [name] if encoders[0].source is encoders[0]:
-            return store.read(keys, name), kept, report.errors
-    stored = as_stored and all(each.source is each for each in encoders)
-    dims = array_dims(encoders, arrays)
-    joined = np.empty((len(keys), sum(dims)), np.float16 if stored else np.float32)
-    columns = np.split(joined, np.cumsum(dims)[:-1], axis=1)
-    pairs = zip(encoders, report.stores, strict=True)
-    for ((encoder, store), name), column in zip(product(pairs, arrays), columns, strict=True):
-        at_once = _IMAGES if encoder.source is encoder else len(keys)
-        for start in range(0, len(keys), at_once):
-            column[start : start + at_once] = read_features(
-                encoder, store, keys[start : start + at_once], name
+    others = [each for each in recipe.encoders if each not in own]
+    encoders = recipe_encoders(recipe, run, without=own)
+    lacking = {i for _, rows, _ in own.values() for i, row in enumerate(rows) if row is None}
+    errors = [ImageError(f"{part.images[i].name}: no features.") for i in sorted(lacking)]
+    there = [i for i in range(len(part.images)) if i not in lacking]
+    if not there:
+        return np.zeros((0, 0), np.float32), [], errors, []
+    stored: dict[EncoderSettings, list[NDArray[np.floating]]] = {}
+    if encoders:
+        images = [part.images[i] for i in there]
+        if all(each.source is None for each in images) and (part.features is not None or _files(part)):
+            raise SeesayError(
+                f"{part.root}: this corpus has features but no images; name precomputed ones alone, "
+                f"encoders=[{PRECOMPUTED}] or those of files."
             )
-    return joined, kept, report.errors
+        report = fill_stores(encoders, stores_folder(), images)
+        errors += report.errors
+        there = [i for i, key in zip(there, report.keys, strict=True) if key is not None]
+        keys = [key for key in report.keys if key is not None]
+        if not keys:
+            raise SeesayError(
+                f"{part.root}: no image of split '{images[0].split}' can be used; the first: {errors[-1]}"
+            )
+        for settings, encoder, store in zip(others, encoders, report.stores, strict=True):
+            stored[settings] = [
+                store.read(keys, name)
+                if encoder.source is encoder
+                else read_features(encoder, store, keys, name)
+                for name in recipe.arrays
+            ]
+    columns = list[NDArray[np.floating]]()
+    for each in recipe.encoders:
+        columns += stored.get(each) or [_precomputed_features(recipe, each, own[each], there, part)]
+    features = columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1)
+    return features, there, errors, [column.shape[1] for column in columns]
 
 
-@dataclass(frozen=True)
-class _OwnRows:
-    """An array of precomputed features, where it lies, and the row of each image; None for none."""
-
-    features: NDArray[np.float32] | FeatureRows
-    place: Path
-    rows: Sequence[int | None]
-
-    def of(self, images: Sequence[int]) -> _OwnRows:
-        """Return the rows of these images alone."""
-        return replace(self, rows=[self.rows[image] for image in images])
+_OwnRows: TypeAlias = "tuple[NDArray[np.float32] | FeatureRows, Sequence[int | None], Path]"
 
 
 def _own_rows(encoder: EncoderSettings, part: Corpus) -> _OwnRows:
-    """Find the rows of a split's images in the array of the corpus, or in the file that is named.
+    """Return an array of precomputed features, the row of each image (None for none), and where it lies.
 
     Raises:
         SeesayError: there is no such array, or the file lacks an image.
     """
     if file := encoder.get("file"):
         path = file_beside(part.root, file)
-        files = RegionFiles([path])
-        found = [files.row(image.name) for image in part.images]
-        if None in found:
-            name = part.images[found.index(None)].name
-            raise SeesayError(f"{path}: no row for image {name}; rows are found by their ids.")
-        firsts = {row: at for at, row in reversed([*enumerate(found)])}
-        if len(firsts) < len(found):
-            name = part.images[min({*range(len(found))} - {*firsts.values()})].name
-            raise SeesayError(f"{path}: the row of image {name} is another's, too; write whole names as ids.")
-        return _OwnRows(files.features, path, found)
+        files, seen = RegionFiles([path]), set[int]()
+        rows = [files.row(image.name) for image in part.images]
+        for image, row in zip(part.images, rows, strict=True):
+            if row is None:
+                raise SeesayError(f"{path}: no row for image {image.name}; rows are found by their ids.")
+            if row in seen:
+                raise SeesayError(
+                    f"{path}: the row of image {image.name} is another's, too; write whole names as ids."
+                )
+            seen.add(row)
+        return files.features, rows, path
     if part.features is None:
         if beside := _files(part):
             raise SeesayError(
@@ -272,7 +229,7 @@ def _own_rows(encoder: EncoderSettings, part: Corpus) -> _OwnRows:
                 f"{{kind: {PRECOMPUTED}, file: {beside[0]}}}."
             )
         raise SeesayError(f"{part.root}: no precomputed features; name an encoder in the recipe.")
-    return _OwnRows(part.features, part.root, [image.row for image in part.images])
+    return part.features, [image.row for image in part.images], part.root
 
 
 def _files(part: Corpus) -> list[str]:
@@ -282,33 +239,31 @@ def _files(part: Corpus) -> list[str]:
 
 
 def _precomputed_features(
-    recipe: Recipe | RunConfig, encoder: EncoderSettings, own: _OwnRows, part: Corpus, as_stored: bool
+    recipe: Recipe | RunConfig, encoder: EncoderSettings, own: _OwnRows, images: Sequence[int], part: Corpus
 ) -> NDArray[np.floating]:
     """Return the precomputed features of images that have a row each, (n, d).
 
     Those of regions, (n, r, d), are joined where the matcher takes instances, and averaged elsewhere. A
     matcher with other encoders, too, takes those with `role: instances` as instances.
     """
-    if isinstance(recipe, RunConfig):
-        instances = recipe.instances
-    else:
-        instances = recipe.matcher.instances_per_image
+    instances = recipe.instances if isinstance(recipe, RunConfig) else recipe.matcher.instances_per_image
     if len(recipe.encoders) > 1 and role_of(encoder) != "instances":
         instances = None
-    rows = [row for row in own.rows if row is not None]
-    if len(own.features.shape) == 3 and instances is None:  # all regions at once would take gigabytes
-        some = (rows[start : start + _IMAGES] for start in range(0, max(len(rows), 1), _IMAGES))
-        given: NDArray[np.floating] = np.concatenate([_mean_of_regions(own.features[few]) for few in some])
-    elif as_stored and isinstance(own.features, FeatureRows):
-        given = own.features.as_stored(rows)
+    features, of_image, place = own
+    rows = [of_image[i] or 0 for i in images]
+    if len(features.shape) == 3 and instances is None:  # all regions at once would take gigabytes
+        some = (rows[start : start + _IMAGES] for start in range(0, len(rows), _IMAGES))
+        given: NDArray[np.floating] = np.concatenate([_mean_of_regions(features[few]) for few in some])
+    elif isinstance(features, FeatureRows):
+        given = features.as_stored(rows)
     else:
-        given = np.asarray(own.features[rows], np.float32)
+        given = np.asarray(features[rows], np.float32)
     for start in range(0, len(given), _IMAGES):
         finite = np.isfinite(given[start : start + _IMAGES])
         if not finite.all():
-            name = part.images[start + int(np.argwhere(~finite)[0, 0])].name
-            raise SeesayError(f"{own.place}: the features of image {name} contain NaN or infinity.")
-    return given if instances is None else _joined_instances(given, instances, own.place)
+            name = part.images[images[start + int(np.argwhere(~finite)[0, 0])]].name
+            raise SeesayError(f"{place}: the features of image {name} contain NaN or infinity.")
+    return given if instances is None else _joined_instances(given, instances, place)
 
 
 def _mean_of_regions(regions: NDArray[np.floating]) -> NDArray[np.float32]:
@@ -331,14 +286,13 @@ def _joined_instances(given: NDArray[np.floating], wanted: int, root: Path) -> N
     return padded.reshape(len(given), -1)
 
 
-def _phrase_inputs(
-    recipe: Recipe | RunConfig,
-    part: Corpus,
-    split: str,
-    vocabulary: Vocabulary,
-    encoder: SentenceEncoder | None,
-    run: Path | None,
-) -> Inputs:
+def _regions(
+    recipe: Recipe | RunConfig, part: Corpus, split: str, run: Path | None
+) -> tuple[Corpus, RegionFill, NDArray[np.int64]]:
+    """Return the regions of each image with their features, and the true region of each phrase.
+
+    They are those of a file, or proposals and the true boxes. The corpus that is returned may lack phrases.
+    """
     settings = recipe.region_settings if isinstance(recipe, RunConfig) else recipe.regions
     if settings is None:
         raise SeesayError(
@@ -346,30 +300,25 @@ def _phrase_inputs(
             f"which need a grounding recipe (ground-…)."
         )
     if (file := box_file_of(recipe.encoders[0], part.root)) is not None:
-        part, fill, true_region = _given_regions(file, settings, part, split)
-    else:
-        fill, true_region = _proposed_regions(recipe.encoders[0], settings, part, split, run)
-    sentences = prepare_texts(part.texts(), vocabulary, encoder)
-    of_regions = fill.regions, fill.proposals, true_region
-    no_features = np.zeros((len(part.images), 0), np.float32)
-    return Inputs(part, no_features, sentences, part.image_of_sentence(), fill.errors, (), *of_regions)
-
-
-def _proposed_regions(
-    encoder: EncoderSettings, settings: RegionSettings, part: Corpus, split: str, run: Path | None
-) -> tuple[RegionFill, NDArray[np.int64]]:
-    """Return proposals and true boxes of each image with their features, and each phrase's true region."""
-    named, place = _named_boxes(part)
+        return _given_regions(file, settings, part, split)
+    boxes, owners = part.enclosing_boxes(), part.image_of_sentence()
+    named, place = [], np.zeros(len(owners), np.int64)  # distinct true boxes, and the index of each phrase's
+    for mine in rows_of_each(owners, len(part.images)):
+        unique, inverse = np.unique(boxes[mine], axis=0, return_inverse=True)
+        named.append(unique)
+        place[mine] = inverse.reshape(-1)
     nms = NMS
     if split == "train":
         nms = settings.train_nms or NMS
         if settings.positives == "jittered":
-            named = [_with_near(boxes, image.size) for boxes, image in zip(named, part.images, strict=True)]
-    regions = load_region_encoder(encoder, default_device(), run)
+            for i, (true, image) in enumerate(zip(named, part.images, strict=True)):
+                near = (jittered(box, *image.size, JITTERED, NEAR) for box in true)
+                named[i] = np.concatenate([true, *near])
+    regions = load_region_encoder(recipe.encoders[0], default_device(), run)
     fill = fill_regions(regions, stores_folder(), part.images, named, settings.proposals, nms)
     if len(fill.errors) == len(part.images):
         raise SeesayError(f"{part.root}: no image of split '{split}' can be decoded; {fill.errors[0]}")
-    return fill, fill.proposals[part.image_of_sentence()] + place
+    return part, fill, fill.proposals[owners] + place
 
 
 def _given_regions(
@@ -405,23 +354,6 @@ def _given_regions(
         f"has an IoU of {NEAR} with theirs; true boxes may follow the first {settings.proposals} of an image."
     )
     return replace(part, sentences=tuple(compress(part.sentences, kept))), fill, region[kept]
-
-
-def _named_boxes(part: Corpus) -> tuple[list[NDArray[np.float32]], NDArray[np.int64]]:
-    """Return the distinct true boxes of each image, and the index of each phrase's box among them."""
-    boxes, owners = part.enclosing_boxes(), part.image_of_sentence()
-    named = []
-    place = np.zeros(len(owners), np.int64)
-    for mine in rows_of_each(owners, len(part.images)):
-        unique, inverse = np.unique(boxes[mine], axis=0, return_inverse=True)
-        named.append(unique)
-        place[mine] = inverse.reshape(-1)
-    return named, place
-
-
-def _with_near(boxes: NDArray[np.float32], size: tuple[int, int]) -> NDArray[np.float32]:
-    """True boxes (k, 4) of an image of that size, then JITTERED boxes near each."""
-    return np.concatenate([boxes, *(jittered(box, *size, JITTERED, NEAR) for box in boxes)])
 
 
 def fitted_sentence_encoder(

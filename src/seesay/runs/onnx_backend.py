@@ -59,7 +59,8 @@ class OnnxBackend:
         """
         _check_width("images: expected features", "n", features, sum(self._config.image_dims))
         graph, starts = self._side("images", query), range(0, len(features), _BATCH)
-        return np.concatenate([self._run(graph, images=features[i : i + _BATCH]) for i in starts])
+        parts = (np.asarray(features[i : i + _BATCH], np.float32) for i in starts)
+        return np.concatenate([self._run(graph, images=part) for part in parts])
 
     def encode_sentences(self, sentences: PreparedSentences, query: bool = False) -> Vectors:
         """Encode m sentences, at least one; `query` as above.

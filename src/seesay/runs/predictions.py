@@ -57,7 +57,7 @@ def concept_probabilities(run: Run, features: NDArray[np.floating]) -> NDArray[n
     """Return the probabilities (n, K) of the concepts that a run predicts in images with features (n, d)."""
     matcher = run.matcher  # loaded outside inference mode, or its weights could not be trained any more
     with torch.inference_mode():
-        return torch.sigmoid(matcher(torch.from_numpy(features).to(run.device))).cpu().numpy()
+        return torch.sigmoid(matcher(torch.from_numpy(features).float().to(run.device))).cpu().numpy()
 
 
 def image_concepts(run: Run, image: bytes, name: str, count: int) -> list[SeenConcept]:
@@ -89,7 +89,7 @@ def gate_values(run: Run, inputs: Inputs) -> tuple[NDArray[np.float64], NDArray[
     matcher = run.matcher
     if not isinstance(matcher, GVSE) or not matcher.asymmetric:
         return None
-    images = torch.split(torch.from_numpy(inputs.features), _AT_ONCE)
+    images = torch.split(torch.from_numpy(np.asarray(inputs.features, np.float32)), _AT_ONCE)
     of_images = [matcher.image_weights(part.to(run.device)) for part in images]
     parts = inputs.sentences.split(_AT_ONCE)
     of_sentences = [matcher.sentence_weights(part.to_tensors(run.device)) for part in parts]

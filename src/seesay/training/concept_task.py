@@ -66,7 +66,7 @@ class ConceptTask(Task):
     def drawn(self, batch: NDArray[np.int64], device: str, features: Tensor | None = None) -> Batch:
         """Return the images of a mini-batch with their concepts."""
         if features is None:
-            features = torch.from_numpy(self.data.features[batch]).to(device)
+            features = torch.from_numpy(self.data.features[batch]).float().to(device)
         image_ids = torch.from_numpy(batch).to(device)
         return Batch(features, None, image_ids, targets=self.targets[batch].to(device))
 
@@ -98,7 +98,7 @@ def score_held_out(task: ConceptTask, run: Run, epochs: int) -> None:
             classifier = _trained(task, run, epochs, fold != number)
             mine = np.flatnonzero(fold == number)
             with torch.inference_mode():
-                features = torch.from_numpy(task.data.features[mine]).to(run.device)
+                features = torch.from_numpy(task.data.features[mine]).float().to(run.device)
                 logits[mine] = classifier(features).float().cpu().numpy()
             advance(1)
     save_held_out(run.folder, [image.name for image in task.data.corpus.images], logits)

@@ -16,6 +16,7 @@ from seesay.data.corpus import Corpus
 from seesay.data.summary import shared_sentences
 from seesay.encoders.images.concepts import held_out_scores
 from seesay.encoders.sentences.base import SentenceEncoder
+from seesay.encoders.settings import PRECOMPUTED
 from seesay.errors import SeesayError
 from seesay.losses.base import Batch, Loss, Positions
 from seesay.matchers.base import EmbeddingMatcher, Matcher
@@ -181,8 +182,7 @@ class SentenceTask(Task):
         for split in ("train", "val"):
             corpus.split(split)  # raises an error if it is missing, before images are encoded
         train, val = (
-            split_inputs(recipe, corpus, split, vocabulary, encoder, split == "train", run)
-            for split in ("train", "val")
+            split_inputs(recipe, corpus, split, vocabulary, encoder, run) for split in ("train", "val")
         )
         train = _with_held_out_concepts(recipe, train, run)
         images = TrainImages(train.features)
@@ -250,7 +250,7 @@ class SentenceTask(Task):
         images, first = np.unique(self.val.image_of_sentence, return_index=True)
         total: dict[str, float] = {}
         for some in np.array_split(np.arange(len(images)), 1 + len(images) // _MEASURED_AT_ONCE):
-            features = torch.from_numpy(self.val.features[images[some]]).to(run.device)
+            features = torch.from_numpy(self.val.features[images[some]]).float().to(run.device)
             sentences = self.val.sentences.take(first[some]).to_tensors(run.device)
             for name, value in run.matcher.metrics(features, sentences).items():
                 total[name] = total.get(name, 0.0) + value * len(some) / len(images)
@@ -264,7 +264,7 @@ def _with_held_out_concepts(recipe: Recipe, train: Inputs, run: Path | None) -> 
     features, start = train.features, 0
     for encoder in recipe.encoders:
         scores = held_out_scores(encoder, names, run)
-        for array in recipe.arrays:
+        for array in recipe.arrays[: 1 if encoder.kind == PRECOMPUTED else None]:
             width = next(widths, 0)
             if scores is not None:
                 features = features if features is not train.features else train.features.copy()
