@@ -35,7 +35,7 @@ from seesay.runs.config import run_recipe, save_recipe
 from seesay.runs.predictions import image_concepts, run_concepts
 from seesay.runs.run import Run
 from seesay.runs.sentences import number_words
-from seesay.runs.summary import ConceptCount, TrainingSummary
+from seesay.runs.summary import TrainingSummary
 from seesay.search.index import Index
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.composed import MEMBERS
@@ -300,7 +300,7 @@ def test_the_run_predicts_by_the_cnn_that_it_names(few: Corpus, concepts: Path) 
     assert encoder_and_crops(run.recipe) == ("efficientnet-lite0 fine-tuned", "squash")
     assert default_protocol(run.config) == "concepts"
     assert (summary.monitor, summary.best_epoch, list(summary.members)) == ("mAP", 1, ["concepts"])
-    assert summary.concepts == ConceptCount(wanted=256, kept=len(run.vocabulary.words))
+    assert summary.concepts == {"wanted": 256, "kept": len(run.vocabulary.words)}
     measured = evaluate(run, few, "concepts", "val", resamples=0)  # of features in half precision
     assert measured.monitor == pytest.approx(summary.best, abs=1)
 

@@ -161,7 +161,7 @@ def print_training(summary: TrainingSummary, folder: Path, outside: bool = False
     )
     print_skipped(summary.broken_images)
     if summary.concepts:
-        _tell_fewer(summary.concepts.kept, summary.concepts.wanted)
+        _tell_fewer(summary.concepts["kept"], summary.concepts["wanted"])
     if summary.improving and summary.epochs:
         tell(f"The last epoch was the best; more may help: --set schedule.epochs={2 * summary.epochs}")
     if summary.uncalibrated:

@@ -106,16 +106,11 @@ class RunConfig:
 
         return validated(RegionSettings, self.regions, f"{self.name}: {RUN}, regions")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        reader = self.sentence_encoder
-        encoders = [encoder.dump() for encoder in self.encoders]
-        read = {"encoders": encoders, "sentence_encoder": None if reader is None else reader.dump()}
-        return {"format": _FORMAT, **asdict(self), **read}
-
     def save(self, folder: Path) -> None:
         """Write `run.json` into a run's folder."""
-        values = self.to_dict()
+        values = {"format": _FORMAT, **asdict(self), "encoders": [each.dump() for each in self.encoders]}
+        if self.sentence_encoder is not None:
+            values["sentence_encoder"] = self.sentence_encoder.dump()
         if outside := self._outside(folder):
             values["seal"] = seal("run", outside)
         replace_text(folder / RUN, json.dumps(values, indent=1, ensure_ascii=False) + "\n")
@@ -125,23 +120,14 @@ class RunConfig:
         """Read the `run.json` of a run's folder. Graphs of other weights are left out.
 
         Raises:
-            SeesayError: the file cannot be read, is damaged, or is another user's and names files outside the
-                folder.
+            SeesayError: it is missing, damaged, or another user's and names files outside the folder.
         """
         path = folder / RUN
         try:
             found = read_small_json(path)
             sealed = str(found.pop("seal", ""))
             config = _parsed(found)
-        except (
-            SeesayError,
-            OSError,
-            ValueError,
-            TypeError,
-            LookupError,
-            ArithmeticError,
-            AttributeError,
-        ) as failure:
+        except Exception as failure:  # whatever values of any type lead to
             raise unusable(path, failure, f"damaged ({failure}); restore it, or train again.") from failure
         if (outside := config._outside(folder)) and not is_sealed("run", outside, sealed):
             raise SeesayError(
@@ -194,10 +180,7 @@ def run_recipe(folder: Path) -> Recipe:
 
 
 def _parsed(found: Any) -> RunConfig:
-    """Create a configuration from parsed JSON; raise ValueError, TypeError or LookupError if it is invalid.
-
-    The run may be untrusted, so file names are checked before use.
-    """
+    """Create a configuration from parsed JSON, which may be anything; raise an exception if it is invalid."""
     if found.pop("format") != _FORMAT:
         raise ValueError("of another version of seesay")
     for key, is_allowed in _ALLOWED.items():
@@ -212,19 +195,12 @@ def _parsed(found: Any) -> RunConfig:
         "sentence_encoder": None if reader is None else EncoderSettings.parse(reader),
         "image_dims": tuple(found["image_dims"]),
         "calibration": calibration,
-        "graphs": {name: _parsed_graph(name, graph) for name, graph in found["graphs"].items()},
+        "graphs": {
+            name: Graph(graph["digest"], tuple(graph["weights"]), graph["error"])
+            for name, graph in found["graphs"].items()
+        },
     }
     return RunConfig(**found | parsed)
-
-
-def _parsed_graph(name: str, graph: Any) -> Graph:
-    """Create a graph from parsed JSON; its name becomes a file name, so only known names are allowed."""
-    if name not in GRAPHS:
-        raise ValueError(f"a graph is named {name!r}")
-    made = Graph(graph["digest"], tuple(graph["weights"]), graph["error"])
-    if not (_are_texts([made.digest]) and _are_texts(graph["weights"]) and _is_finite(made.error)):
-        raise ValueError(f"the description of graph {name!r} is invalid")
-    return made
 
 
 def _are_texts(values: object) -> bool:
@@ -232,16 +208,26 @@ def _are_texts(values: object) -> bool:
 
 
 def _is_integer(value: object, least: int = 1) -> bool:
-    """Whether a value is an integer from `least` on; to Python, `True` is one too."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+    """Whether a value is an integer from `least` on, and not `True`, which Python also takes for one."""
+    return type(value) is int and value >= least
 
 
 def _is_finite(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
 
 
-def _are_widths(values: object) -> bool:
+def _are_widths(values: Any) -> bool:
     return isinstance(values, list) and all(map(_is_integer, values)) and sum(values) <= _MOST_NUMBERS
+
+
+def _are_graphs(graphs: Any) -> bool:
+    return all(
+        name in GRAPHS  # it becomes a file name
+        and _are_texts([graph["digest"], *graph["weights"]])
+        and isinstance(graph["weights"], list)
+        and _is_finite(graph["error"])
+        for name, graph in graphs.items()
+    )
 
 
 _ALLOWED: Mapping[str, Callable[[Any], bool]] = {
@@ -252,13 +238,9 @@ _ALLOWED: Mapping[str, Callable[[Any], bool]] = {
     "regions": lambda settings: isinstance(settings, dict | None),
     "image_dims": _are_widths,
     "sentence_dim": lambda width: _is_integer(width, 0),
-    "embeds": lambda value: isinstance(value, bool),
-    "asymmetric": lambda value: isinstance(value, bool),
-    "predicts_concepts": lambda value: isinstance(value, bool),
-    "instances": lambda count: count is None or _is_integer(count),
-    "max_words": lambda count: count is None or _is_integer(count),
-    "dim": lambda width: width is None or _is_integer(width),
-    "logit_scale": _is_finite,
-    "logit_bias": _is_finite,
+    **dict.fromkeys(("embeds", "asymmetric", "predicts_concepts"), lambda value: isinstance(value, bool)),
+    **dict.fromkeys(("instances", "max_words", "dim"), lambda n: n is None or _is_integer(n)),
+    **dict.fromkeys(("logit_scale", "logit_bias"), _is_finite),
     "weights": lambda digest: isinstance(digest, str | None),
+    "graphs": _are_graphs,
 }

@@ -64,7 +64,7 @@ class Inputs:
 
     Attributes:
         corpus: its images and sentences, without broken images and their sentences; of phrases, all.
-        features: joined image features, (n, d), float16 if all are stored so, else float32; (n, 0) of phrases.
+        features: joined image features, (n, d), float16 if all are stored so; of phrases (n, 0).
         sentences: its m sentences.
         image_of_sentence: for each sentence the row of its image, (m,).
         broken: images that cannot be decoded.

@@ -14,7 +14,7 @@ encoders/*.onnx        networks of packaged encoders, if the run was exported fo
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -106,19 +106,6 @@ class Run:
         """Show the run, its matcher, and `dim` if it is recorded; nothing is computed."""
         dim = f", dim={self.config.dim}" if self.config.dim else ""
         return f"Run({self.name!r}, matcher={self.config.kind!r}{dim})"
-
-    def __reduce__(self) -> tuple[Callable[..., Run], tuple[Any, ...]]:
-        """Pickle the folder, name and device of the run, which is loaded again from there.
-
-        Raises:
-            SeesayError: its module is in use, and changes to it would be lost.
-        """
-        if self._matcher is not None:
-            raise SeesayError(
-                f"{self.name}: a run whose module is in use cannot be copied; copy run.matcher, or load "
-                f"the run again."
-            )
-        return Run.open, (self.folder, self.name, self._device)
 
     @classmethod
     def load(cls, name: str, device: str | None = None) -> Run:
@@ -470,10 +457,8 @@ def check_one_score(run: Run | RunConfig) -> None:
 
 
 def _are_vectors(items: object) -> bool:
-    """True for embeddings: nested numbers or arrays, including a single vector, which `score` rejects."""
-    if isinstance(items, np.ndarray):
-        return items.ndim <= 2 and items.dtype.kind not in "OUST"
-    if (ndim := getattr(items, "ndim", None)) is not None:  # a tensor
-        return bool(ndim <= 2)
-    first = items[0] if isinstance(items, Sequence) and len(items) else None
-    return isinstance(first, Sequence | float) and not isinstance(first, str | bytes)
+    """True for arrays and tensors of numbers in at most two dimensions, also for a list of numbers."""
+    if isinstance(items, Sequence) and items and isinstance(items[0], float):
+        return True
+    kind = getattr(getattr(items, "dtype", None), "kind", "f")  # tensors have none
+    return getattr(items, "ndim", 3) <= 2 and kind not in "OUST"

@@ -58,13 +58,6 @@ class SplitSize(_Summary):
     shared_sentences: int | None = None
 
 
-class ConceptCount(_Summary):
-    """The numbers of requested and available concepts."""
-
-    wanted: int
-    kept: int
-
-
 class MemberSummary(_Summary):
     """A member of a composed matcher: a digest of its weights, its training, its best epoch on val."""
 
@@ -76,14 +69,11 @@ class MemberSummary(_Summary):
 
 
 class GateSummary(_Summary):
-    """A gate of a fusion: the epoch kept, its loss, AUC and calibration on val; or `why` there is none."""
+    """A gate of a fusion: the epoch kept, its loss and AUC on val; or `why` there is none."""
 
     epoch: int
     loss: float | None = None
     auc: float | None = None
-    scale: float | None = None
-    shift: float | None = None
-    recall: float | None = None
     why: str | None = None
 
 
@@ -93,6 +83,7 @@ class TrainingSummary(_Summary):
     Attributes:
         monitor: the val metric that chose the epoch; `best` is its value.
         best_val: the result of that epoch on val.
+        concepts: the numbers of concepts that were `wanted` and `kept`.
         seconds: of training, the members' included.
         machine: the machine on which the training ended; members have their own.
         teacher: the fingerprint of the teacher.
@@ -110,7 +101,7 @@ class TrainingSummary(_Summary):
     train: SplitSize
     val: SplitSize
     broken_images: tuple[str, ...] = ()
-    concepts: ConceptCount | None = None
+    concepts: dict[str, int] | None = None
     members: dict[str, MemberSummary] | None = None
     gates: dict[str, GateSummary] | None = None
     teacher: str | None = None

@@ -22,7 +22,6 @@ from seesay.runs.export import try_export
 from seesay.runs.history import Epoch
 from seesay.runs.run import Run
 from seesay.runs.summary import (
-    ConceptCount,
     CorpusPlace,
     GateSummary,
     MemberSummary,
@@ -71,7 +70,7 @@ def summarize(
         train=train,
         val=val,
         broken_images=tuple(str(error) for error in (*task.data.broken, *task.val.broken)),
-        concepts=ConceptCount(wanted=wanted, kept=len(run.vocabulary.words)) if wanted else None,
+        concepts={"wanted": wanted, "kept": len(run.vocabulary.words)} if wanted else None,
         members=dict(members) if members else None,
         gates=dict(gates) if gates else None,
         teacher=next((term.fingerprint for term in task.terms if isinstance(term, DistillationLoss)), None),
