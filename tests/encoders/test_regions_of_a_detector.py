@@ -1,4 +1,4 @@
-"""A detector of YOLOX's layout that always finds the same, and the instances and regions that it gives."""
+"""A detector of YOLOX's layout that always finds the same, and the regions that it gives."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ from torch import Tensor, nn
 
 from seesay.data.boxes import iou
 from seesay.encoders.detector import Detector
-from seesay.encoders.images.base import load_image_encoder
-from seesay.encoders.images.instances import COUNT
-from seesay.encoders.proposals import diverse_regions, propose
+from seesay.encoders.proposals import propose
 from seesay.encoders.regions import load_region_encoder, region_store
-from seesay.encoders.stores import open_stores
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 from seesay.results.rows import encoder_and_crops
@@ -59,42 +56,6 @@ def test_rows_become_boxes_in_pixels_of_the_image(path: Path) -> None:
     assert len(Detector(path).objects(pixels, 1)[0]) == 1
 
 
-def test_instances_are_the_detectors_boxes_then_proposals_then_the_image(path: Path) -> None:
-    pixels = np.random.default_rng(0).integers(0, 256, (90, 120, 3)).astype(np.uint8)
-    pixels[20:60, 30:80] = 200
-    encoder, plain = (
-        load_image_encoder({"kind": "instances", "file": str(path)}),
-        load_image_encoder("instances"),
-    )
-    _, shares, confidences = encoder.prepare(pixels)
-    boxes = shares * [120, 90, 120, 90]
-    objects = Detector(path).objects(pixels, COUNT)[0]
-    proposals = diverse_regions(pixels, COUNT)
-    assert len(boxes) == min(len(objects) + len(proposals), COUNT)
-    np.testing.assert_allclose(boxes[: len(objects)], objects, atol=1e-3)
-    np.testing.assert_allclose(
-        boxes[len(objects) : -1], proposals[: len(boxes) - len(objects) - 1], atol=1e-3
-    )
-    np.testing.assert_allclose(boxes[-1], [0, 0, 120, 90])
-    wanted = (iou(boxes, objects)[:, :, None] * Detector(path).objects(pixels, COUNT)[1]).max(axis=1)
-    np.testing.assert_allclose(confidences, wanted, atol=1e-4)
-    assert wanted[: len(objects)].any(axis=1).all()
-    assert encoder.fingerprint != plain.fingerprint
-
-
-def test_instances_have_the_detectors_classes_behind_those_of_imagenet(path: Path) -> None:
-    pixels = np.random.default_rng(0).integers(0, 256, (90, 120, 3)).astype(np.uint8)
-    encoder = load_image_encoder({"kind": "instances", "file": str(path)})
-    prepared = encoder.prepare(pixels)
-    arrays = encoder.encode_prepared([prepared])
-    rows = arrays["pooled"].reshape(COUNT, 1000 + 3)
-    assert encoder.dims["pooled"] == rows.size
-    there = len(prepared.boxes)
-    np.testing.assert_allclose(rows[:there, :1000].sum(axis=1), 1, atol=1e-5)
-    np.testing.assert_array_equal(rows[:there, 1000:], prepared.confidences)
-    assert not rows[there:].any()
-
-
 def test_regions_are_proposed_from_objects_first(path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (64, 128, 3)).astype(np.uint8)
     encoder = load_region_encoder({"kind": "detector", "file": str(path)})
@@ -133,18 +94,6 @@ def test_features_do_not_depend_on_where_the_detector_lies(path: Path, tmp_path:
     assert region_store(tmp_path, second)["0" * 32]["features"].tolist() == [[1] * first.dim]
 
 
-def test_instances_do_not_depend_on_where_the_detector_lies(path: Path, tmp_path: Path) -> None:
-    (tmp_path / "same.onnx").write_bytes(path.read_bytes())
-    encoders = [
-        load_image_encoder({"kind": "instances", "file": str(each)})
-        for each in (path, tmp_path / "same.onnx")
-    ]
-    ones = {name: np.ones((1, dim), np.float32) for name, dim in encoders[0].dims.items()}
-    for store in open_stores(encoders[:1], tmp_path).values():
-        store.add({"0" * 32: ones})
-    assert [store.keys() for store in open_stores(encoders[1:], tmp_path).values()] == [["0" * 32]]
-
-
 def test_a_recipe_finds_its_detector_from_anywhere(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(path.parent)
     (encoder,) = load_recipe(
@@ -164,7 +113,7 @@ def test_rows_name_the_detector(path: Path) -> None:
 
 def test_what_is_no_detector_is_said(tmp_path: Path) -> None:
     with pytest.raises(SeesayError, match="no such detector"):
-        load_image_encoder({"kind": "instances", "file": str(tmp_path / "none.onnx")})
+        load_region_encoder({"kind": "detector", "file": str(tmp_path / "none.onnx")})
     made = tmp_path / "other.onnx"
     torch.onnx.export(nn.Linear(3, 2), (torch.zeros(1, 3),), str(made), dynamo=False)
     with pytest.raises(SeesayError, match=r"not of YOLOX's layout, .*\[\(\[1, 3\]"):

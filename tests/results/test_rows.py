@@ -160,7 +160,6 @@ def test_a_digest_does_not_name_the_folder_of_a_teacher():
         ("{kind: open_clip, model: /models/mine/clip}", "open_clip:clip"),
         ("{kind: timm, model: vit_tiny}", "timm:vit_tiny"),
         ("{kind: timm, model: vit_tiny, weights: random}", "timm:vit_tiny/random"),
-        ("{kind: instances, file: /models/yolox.onnx}", "instances:yolox"),
     ],
 )
 def test_a_row_does_not_say_where_an_encoder_lies(encoder, named):

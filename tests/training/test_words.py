@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,6 @@ from seesay.recipes.load import load_recipe
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.train import train
 from seesay.training.words import PretrainedVectors
-from tests.encoders.test_regions_of_a_detector import SIDE, Fixed, rows
 
 SMALL = ("encoders=[efficientnet-lite0]", "matcher.dim=24", "schedule.epochs=1", "optimizer.lr=1e-9")
 
@@ -79,27 +77,3 @@ def test_training_drops_words(corpus: Corpus, tmp_path: Path) -> None:
     name = "sentence_cnn.embedding.weight"
     ours, theirs = (run.matcher.state_dict()[name] for run in (dropped, plain))
     assert not torch.equal(ours[0], theirs[0])  # a vector of the unknown word is learned
-
-
-def test_instances_of_a_detector_have_the_names_of_its_classes(corpus: Corpus, tmp_path: Path) -> None:
-    detector = tmp_path / "three.onnx"
-    torch.onnx.export(Fixed(rows()), (torch.zeros(1, 3, SIDE, SIDE),), str(detector), dynamo=False)
-    detector.with_suffix(".txt").write_text("circle\nsquare\nstar\n")
-    changes = [f"encoders=[{{kind: instances, file: {detector}}}]", "schedule={epochs: 1}", "matcher.dim=8"]
-    run = train(load_recipe("gvse-uncommon-plus", changes=changes), small(corpus), tmp_path / "run")
-    found = run.matcher.state_dict()["names.classes"].numpy()
-    vectors = PretrainedVectors(run.vocabulary).class_vectors()
-    named = load_sentence_encoder("minilm").encode(["circle", "square", "star"]) - vectors.mean(axis=0)
-    assert found.shape == (1000 + 3, 384)
-    np.testing.assert_allclose(found[1000:], named / np.linalg.norm(named, axis=1, keepdims=True), atol=1e-5)
-
-
-def small(corpus: Corpus) -> Corpus:
-    """Return the corpus with four images to train on and two of val."""
-    parts = [corpus.split("train").images[:4], corpus.split("val").images[:2]]
-    kept = {image.name: place for place, image in enumerate(image for part in parts for image in part)}
-    names = [image.name for image in corpus.images]
-    sentences = [
-        replace(each, image=kept[names[each.image]]) for each in corpus.sentences if names[each.image] in kept
-    ]
-    return replace(corpus, images=(*parts[0], *parts[1]), sentences=tuple(sentences))

@@ -3,15 +3,10 @@
 The input is pixels (1, 3, s, s), BGR, from 0 to 255, with the image in the upper left corner and grey (114)
 around it. The output (1, n, 5 + C) has a row for each cell of the grids of stride 8, 16 and 32: centre and
 logarithmic size of a box in cells, and the probabilities of an object and of the C classes.
-
-The class names are the lines of a text file beside the detector, with the same name and the suffix `.txt`;
-without that file, they are COCO's if there are 80 classes.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -27,15 +22,6 @@ from seesay.paths import file_digest
 _STRIDES = (8, 16, 32)
 _GREY = 114
 _MIN_SCORE, _OVERLAP = 0.05, 0.6  # least score of a box, and least IoU of two that are one object
-_COCO = (
-    "person bicycle car motorcycle airplane bus train truck boat traffic_light fire_hydrant stop_sign "
-    "parking_meter bench bird cat dog horse sheep cow elephant bear zebra giraffe backpack umbrella handbag "
-    "tie suitcase frisbee skis snowboard sports_ball kite baseball_bat baseball_glove skateboard surfboard "
-    "tennis_racket bottle wine_glass cup fork knife spoon bowl banana apple sandwich orange broccoli carrot "
-    "hot_dog pizza donut cake chair couch potted_plant bed dining_table toilet tv laptop mouse remote "
-    "keyboard cell_phone microwave oven toaster sink refrigerator book clock vase scissors teddy_bear "
-    "hair_drier toothbrush"
-)
 
 
 class Detector:
@@ -75,11 +61,6 @@ class Detector:
                 f"{shape}."
             )
         self.path, self.classes, self.digest = path, shape[2] - 5, file_digest(path)
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """The names of the classes; raises SeesayError if they are missing or their file is malformed."""
-        return _names(self.path, self.classes)
 
     def objects(self, pixels: Pixels, count: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Find at most `count` objects: their boxes (r, 4) and confidences in each class, (r, C).
@@ -146,24 +127,3 @@ def best_boxes(boxes: NDArray[np.float32], scores: NDArray[np.float32], count: i
         chosen.append(first)
         left = left[iou(boxes[left], boxes[first : first + 1])[:, 0] < _OVERLAP]
     return chosen
-
-
-def _names(path: Path, classes: int) -> tuple[str, ...]:
-    listed = path.with_suffix(".txt")
-    if listed.is_file():
-        try:
-            lines = listed.read_text(encoding="utf-8-sig").splitlines()
-        except (OSError, UnicodeDecodeError) as failure:
-            raise SeesayError(f"{listed}: cannot be read as UTF-8 text ({failure}).") from failure
-        names = tuple(line.strip().lower() for line in lines if line.strip())
-        if twice := [name for name, count in Counter(names).items() if count > 1]:
-            raise SeesayError(f"{listed}: '{twice[0]}' occurs twice; class names must be unique.")
-        if len(names) != classes:
-            raise SeesayError(f"{listed}: {len(names)} names for {classes} classes; write one per line.")
-        return names
-    coco = tuple(name.replace("_", " ") for name in _COCO.split())
-    if classes != len(coco):
-        raise SeesayError(
-            f"{path}: has {classes} classes; list their names in {listed.name} beside it, one per line."
-        )
-    return coco

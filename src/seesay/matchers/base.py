@@ -27,10 +27,6 @@ class Pretrained(Protocol):
         """Return vectors (1000, 384) of the ImageNet classes."""
         ...
 
-    def object_vectors(self) -> NDArray[np.float32]:
-        """Return unit vectors (C, 384) of the classes of the detector that finds instances; C may be 0."""
-        ...
-
 
 class Matcher(nn.Module):
     """Scores images against sentences.

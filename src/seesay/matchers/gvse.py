@@ -127,9 +127,9 @@ class UncommonVSE(EmbeddingMatcher):
         steps: T; with 0, the image vector is a linear map of the instances' mean.
         attention: width of the hidden layer of f (eq. 1).
         dropout: on the instances and the sentence vectors in training.
-        class_names: whether each instance, probabilities of ImageNet's classes and confidences of a
-            detector's, is joined with the mean of the class names' sentence vectors, weighted by them: what
-            the instance may be called, including words that never occur in training.
+        class_names: whether each instance, probabilities of ImageNet's classes, is joined with the mean of
+            the class names' sentence vectors, weighted by them: what the instance may be called, including
+            words that never occur in training.
 
     Example:
         >>> import torch
@@ -195,8 +195,7 @@ class UncommonVSE(EmbeddingMatcher):
     def prepare(self, pretrained: Pretrained) -> None:
         """Set the vectors of the classes, which are saved with the weights."""
         if self.names is not None:
-            vectors = (pretrained.class_vectors(), pretrained.object_vectors())
-            self.names.prepare(*map(torch.from_numpy, vectors))
+            self.names.prepare(torch.from_numpy(pretrained.class_vectors()))
 
     def _instances(self, images: Tensor) -> Tensor:
         check_images(images, self.image_dim)
@@ -211,37 +210,27 @@ class UncommonVSE(EmbeddingMatcher):
 class ClassNames(nn.Module):
     """Vectors of class names, weighted by class probabilities; nothing is learned.
 
-    ConSE (Norouzi et al. 2014): an instance becomes the mean of the vectors of classes, weighted by
-    ImageNet's probabilities and a detector's confidences.
+    ConSE (Norouzi et al. 2014): an instance becomes the mean of the vectors of ImageNet's classes, weighted
+    by their probabilities.
 
     Args:
-        classes: width of an instance: the classes of ImageNet, followed by those of a detector.
+        classes: width of an instance.
     """
 
     classes: Tensor
 
     def __init__(self, classes: int) -> None:
         super().__init__()
-        if classes < CLASSES:
+        if classes != CLASSES:
             raise SeesayError(
                 f"matcher.class_names: instances are {classes} numbers, not the probabilities of the "
                 f"{CLASSES} ImageNet classes; leave it out."
             )
         self.register_buffer("classes", torch.zeros(classes, NAME_DIM))
 
-    def prepare(self, vectors: Tensor, object_vectors: Tensor) -> None:
-        """Set the vectors of ImageNet's classes, (1000, 384), and of the detector's, (C, 384).
-
-        Raises:
-            SeesayError: the width of an instance is not 1000 + C.
-        """
-        if (named := len(vectors) + len(object_vectors)) != len(self.classes):
-            raise SeesayError(
-                f"matcher.class_names: instances are {len(self.classes)} numbers, not those of {named} "
-                f"classes, the {CLASSES} of ImageNet and a detector's; set class_names: false."
-            )
-        every = torch.cat([vectors, object_vectors]) - vectors.mean(dim=0)
-        self.classes.copy_(unit_vectors(every))
+    def prepare(self, vectors: Tensor) -> None:
+        """Set the vectors of ImageNet's classes, (1000, 384)."""
+        self.classes.copy_(unit_vectors(vectors - vectors.mean(dim=0)))
 
     def forward(self, weights: Tensor, instances: Tensor) -> Tensor:
         """Join instances (n, I, F) with the class names of weights (n, I, F), as unit vectors."""

@@ -296,8 +296,8 @@ def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
         if kind in (DETECTOR, POOLING):
             networks += [encoder.get("network") or (MAPS if file else NETWORK), *([file] if file else [])]
             crops.append("pooled regions")
-        elif kind == INSTANCES:  # of proposals, of a grid, or of a detector's file
-            networks.append(f"{kind}:{file}" if file else encoder.title)
+        elif kind == INSTANCES:  # of proposals or of a grid
+            networks.append(encoder.title)
         elif kind in CONCEPT_ENCODERS:
             networks.append(kind)
         else:

@@ -154,7 +154,7 @@ def _begin(
     if start_from is not None:
         start_matcher(start_from, matcher, recipe)
     elif isinstance(matcher, Matcher):
-        vectors = PretrainedVectors(vocabulary, recipe.encoders)
+        vectors = PretrainedVectors(vocabulary)
         # Computing vectors may draw random numbers, but loading them from the cache does not.
         with torch.random.fork_rng(devices=[]):
             matcher.prepare(vectors)

@@ -12,12 +12,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 from seesay.data.corpus import Corpus
-from seesay.encoders.detector import Detector
-from seesay.encoders.images.instances import INSTANCES
 from seesay.encoders.sentences.base import load_sentence_encoder
 from seesay.encoders.sentences.class_names import class_vectors
 from seesay.encoders.sentences.word_vectors import file_vectors, word_vectors
-from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 from seesay.matchers.layers import WordEmbedding
 from seesay.paths import home_expanded
@@ -89,11 +86,9 @@ class PretrainedVectors:
 
     Attributes:
         vocabulary: of the run.
-        encoders: the recipe's image encoders, one of which may name a detector's file.
     """
 
     vocabulary: Vocabulary
-    encoders: Sequence[EncoderSettings] = ()
 
     def word_vectors(self, name: str) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Return vectors (V - 1, d) of the words, and which are known, (V - 1,).
@@ -119,13 +114,3 @@ class PretrainedVectors:
         """Return vectors (1000, 384) of the ImageNet classes."""
         encoder = load_sentence_encoder("minilm")
         return class_vectors(lambda sentences: sentence_vectors(encoder, sentences))
-
-    def object_vectors(self) -> NDArray[np.float32]:
-        """Return unit vectors (C, 384) of the names of the detector's classes; C is 0 without a detector.
-
-        Raises:
-            SeesayError: the names are missing.
-        """
-        files = [file for each in self.encoders if each.kind == INSTANCES and (file := each.get("file"))]
-        names = Detector(home_expanded(files[0])).names if files else ()
-        return sentence_vectors(load_sentence_encoder("minilm"), names)
