@@ -9,7 +9,7 @@ import pytest
 
 from seesay.errors import SeesayError
 from seesay.search.places import create_store, open_store
-from seesay.search.sqlite_file import database_exists, file_errors, open_database
+from seesay.search.sqlite_file import database_exists, open_database
 from seesay.search.store import Store
 
 
@@ -58,40 +58,6 @@ def test_an_index_of_another_version_is_refused(store: Store) -> None:
 
 def broken_read(*_: object, **__: object) -> None:
     raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-
-@pytest.mark.parametrize(
-    ("returns", "told"),
-    [
-        (False, r"cannot be read \(Input/output error\); check the disk"),
-        (True, r"cannot be read \(a part of it was not returned by the disk, and then was\)"),
-    ],
-)
-def test_an_index_that_the_disk_does_not_return_is_not_to_be_deleted(
-    store: Store, monkeypatch: pytest.MonkeyPatch, returns: bool, told: str
-) -> None:
-    if not returns:
-        monkeypatch.setattr(Path, "open", broken_read)
-    malformed = sqlite3.DatabaseError("database disk image is malformed")  # as SQLite calls both
-    malformed.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-    with pytest.raises(SeesayError, match=told) as failure, file_errors(store.path):
-        raise malformed
-    assert "delete" not in str(failure.value)
-
-
-def test_an_index_is_read_again_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    store.close()
-    content = bytearray(store.path.read_bytes())
-    content[4096 : 2 * 4096] = b"\xff" * 4096
-    store.path.write_bytes(content)
-    read, opened = Path.open, list[Path]()
-    monkeypatch.setattr(Path, "open", lambda path, *mode: opened.append(path) or read(path, *mode))
-    for _ in range(3):
-        malformed = sqlite3.DatabaseError("database disk image is malformed")
-        malformed.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-        with pytest.raises(SeesayError, match="into a new folder"), file_errors(store.path):
-            raise malformed
-    assert opened.count(store.path) == 1
 
 
 def test_a_disk_that_does_not_say_whether_there_is_an_index_is_one_line(

@@ -7,10 +7,10 @@ import sqlite3
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
-from functools import cache, lru_cache
+from contextlib import closing, contextmanager, suppress
+from functools import cache
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 from seesay.errors import SeesayError
 from seesay.paths import disk_errors, failure_of_disk
@@ -33,8 +33,12 @@ MOST_SECONDS = 120.0
 """Time limit of reading for one query, a hundred times what a million images take."""
 
 _STEPS = 1_000_000  # of SQLite's virtual machine between checks of the clock
-_PART = 1 << 20  # bytes
-_CHECK_SECONDS = 10.0  # for checking an index that SQLite could not read
+_ADVICE = {  # by a word in SQLite's message
+    "interrupted": f"damaged, or too large to be read in {MOST_SECONDS:g} seconds; index again into a new "
+    "folder.",
+    "locked": "another process is writing to it; try again later.",
+    "full": "the disk is full; free some space and run the same command again. Finished work is kept.",
+}
 
 _SCHEMA = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -94,7 +98,7 @@ _SCHEMA = (
 )
 
 
-Opened = TypeVar("Opened", bound="Closeable")
+Opened = TypeVar("Opened", bound=Any)
 
 
 def database_exists(path: Path) -> bool:
@@ -109,20 +113,14 @@ def database_exists(path: Path) -> bool:
         return True
 
 
-class Closeable(Protocol):
-    """What can be closed."""
-
-    def close(self) -> None:
-        """Close it."""
-
-
 @contextmanager
 def closed_on_error(opened: Opened) -> Iterator[Opened]:
     """Yield what was opened, and close it if the rest of opening an index fails."""
-    with ExitStack() as stack:
-        stack.callback(opened.close)
+    try:
         yield opened
-        stack.pop_all()
+    except BaseException:
+        opened.close()
+        raise
 
 
 def create_database(path: Path, meta: Mapping[str, str]) -> sqlite3.Connection:
@@ -177,61 +175,20 @@ def file_errors(path: Path) -> Iterator[None]:
             yield
     except sqlite3.OperationalError as error:
         reason = str(error)
-        if "interrupted" in reason:
-            raise SeesayError(
-                f"{path}: damaged, or too large to be read in {MOST_SECONDS:g} seconds; index again "
-                "into a new folder."
-            ) from error
-        if "locked" in reason:
-            raise SeesayError(f"{path}: another process is writing to it; try again later.") from error
-        if "full" in reason:
-            raise SeesayError(
-                f"{path}: the disk is full; free some space and run the same command again. Finished "
-                f"work is kept."
-            ) from error
-        if ("unable to open" in reason or "readonly" in reason) and _is_read_only(path):
-            raise SeesayError(
-                f"{path}: cannot be opened read-only, because others may write to it; copy its folder, "
-                f"or let its owner open it first."
-            ) from error
+        told = next((told for word, told in _ADVICE.items() if word in reason), None)
+        if told is None and _is_read_only(path):
+            told = "cannot be opened read-only, because others may write to it; copy its folder, or let its "
+            told += "owner open it first."
         raise SeesayError(
-            f"{path}: cannot be used ({reason}); check the disk and its permissions."
+            f"{path}: {told or f'cannot be used ({reason}); check the disk and its permissions.'}"
         ) from error
     except DAMAGE as error:
         if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
             raise SeesayError(f"{path.parent}: this index is closed; open it again.") from error
-        is_malformed = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT
-        if is_malformed and (failure := _read_again(path)):  # so SQLite also reports failures of the disk
-            raise SeesayError(
-                f"{path}: cannot be read ({failure}); check the disk, and run the same command again. The "
-                "index itself may be undamaged."
-            ) from error
         raise SeesayError(
-            f"{path}: not a seesay index, or damaged ({error}); index again into a new folder."
+            f"{path}: not a seesay index, or damaged ({error}); index again into a new folder, unless only "
+            "its disk failed."
         ) from error
-
-
-def _read_again(path: Path) -> str | None:
-    """Return the disk error that makes an index unreadable, or did a moment ago; None if it is damaged."""
-    files = [path.with_name(path.name + suffix) for suffix in ("", "-wal")]
-    try:
-        states = [(each.st_size, each.st_mtime_ns) for each in map(Path.stat, filter(Path.exists, files))]
-        return _why_not_read(path, tuple(states))
-    except OSError as error:
-        return error.strerror or str(error)
-
-
-@lru_cache(maxsize=64)
-def _why_not_read(path: Path, states: tuple[tuple[int, int], ...]) -> str | None:  # noqa: ARG001
-    """See `_read_again`; cached while the files are unchanged, so that queries do not repeat the check."""
-    for suffix in ("", "-wal"):
-        with suppress(FileNotFoundError), path.with_name(path.name + suffix).open("rb") as file:
-            while file.read(_PART):
-                pass
-    with suppress(*DAMAGE), closing(_connect(path)) as connection, in_time(connection, _CHECK_SECONDS):
-        if connection.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",):
-            return "a part of it was not returned by the disk, and then was"
-    return None
 
 
 @contextmanager
@@ -256,16 +213,15 @@ def _check_journal(path: Path) -> None:
     SQLite names one only for a transaction over several databases, which seesay does not use. An index from
     elsewhere could name any file.
     """
-    journal, end = path.with_name(f"{path.name}-journal"), b""
+    journal = path.with_name(f"{path.name}-journal")
     with suppress(FileNotFoundError), _readable(journal):
         there = journal.lstat()
-        is_regular = stat.S_ISREG(there.st_mode)
-        if is_regular:
+        if stat.S_ISREG(there.st_mode):
             with journal.open("rb") as file:
                 file.seek(max(0, there.st_size - len(_NAMES_ANOTHER)))
-                end = file.read()
-        if not is_regular or end == _NAMES_ANOTHER:
-            raise SeesayError(f"{journal}: damaged; index again into a new folder.")
+                if file.read() != _NAMES_ANOTHER:
+                    return
+        raise SeesayError(f"{journal}: damaged; index again into a new folder.")
 
 
 def _is_read_only(path: Path) -> bool:
@@ -276,11 +232,9 @@ def _is_read_only(path: Path) -> bool:
 
 def _is_immutable(path: Path) -> bool:
     """Whether an index has no write-ahead log and nobody can create one."""
-    if any(path.with_name(path.name + suffix).exists() for suffix in ("-wal", "-shm")):
-        return False
-    if hasattr(os, "statvfs") and os.statvfs(path).f_flag & os.ST_RDONLY:
-        return True
-    return not path.parent.stat().st_mode & 0o222
+    has_log = any(path.with_name(path.name + suffix).exists() for suffix in ("-wal", "-shm"))
+    is_on_read_only_disk = hasattr(os, "statvfs") and os.statvfs(path).f_flag & os.ST_RDONLY
+    return not has_log and bool(is_on_read_only_disk or not path.parent.stat().st_mode & 0o222)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -325,9 +279,9 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
 
 
 @contextmanager
-def in_time(connection: sqlite3.Connection, seconds: float = MOST_SECONDS) -> Iterator[None]:
-    """Interrupt statements that still run after so many seconds."""
-    until = time.monotonic() + seconds
+def in_time(connection: sqlite3.Connection) -> Iterator[None]:
+    """Interrupt statements that still run after `MOST_SECONDS`."""
+    until = time.monotonic() + MOST_SECONDS
     connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
     try:
         yield

@@ -21,47 +21,53 @@ TRY_AGAIN_SECONDS = 60.0  # after which missing folders and failed updates are t
 _LOOK_MS = 500  # between checks whether to stop
 
 
-def changes(
+def keep_updated(
+    update: Callable[[], Done],
     folders: Callable[[], Sequence[Path]],
     below: Callable[[Path], Sequence[Path]],
     told: Callable[[SeesayError], None],
     stop: threading.Event,
     debounce: float = DEBOUNCE,
-) -> Iterator[int]:
-    """Yield the number of changed paths whenever folders have changed and settled, until told to stop.
+) -> Iterator[Done]:
+    """Call `update` now and whenever folders have changed and settled, until told to stop.
 
-    The first number, which may be 0, is yielded when watching has begun, so a caller that then examines the
-    folders misses nothing. Changes during the caller's work are yielded afterwards. A folder that disappears
-    or returns, for example with a drive, is a change. If none can be watched, for example because all are
-    missing or the system watches no more, this is reported, and 0 is yielded now and then instead. Changes by
-    other machines on network drives are only seen if the environment variable WATCHFILES_FORCE_POLLING is
-    set.
+    A folder that disappears or returns, for example with a drive, is a change. An update that fails, for
+    example on a full disk, is tried again later. Folders that cannot be watched, for example because all are
+    missing or the system watches no more, are updated now and then instead. Changes by other machines on
+    network drives are only seen if the environment variable WATCHFILES_FORCE_POLLING is set.
 
     Args:
+        update: called without arguments.
         folders: returns the folders to watch.
         below: returns the folders that an update walks below one of them: no others are watched.
-        told: called with the reason why none can be watched.
+        told: called with each error.
         stop: set to end.
         debounce: seconds without changes, after which folders have settled.
+
+    Yields:
+        What `update` returned.
     """
     while not stop.is_set():
+        is_watched = False
         try:
-            watched = folders()
-            there = _there(watched)
+            named = folders()
+            there = _there(named)
             if not there:
-                raise FileNotFoundError(f"{', '.join(map(str, watched))}: not there.")
+                raise FileNotFoundError(f"{', '.join(map(str, named))}: not there.")
             walked = [folder for root in there for folder in below(root)]
-            for count in _changes_of(walked, stop, debounce):
-                if _there(watched) != there:
-                    break  # other folders must be watched now
-                if count is None:
-                    continue
-                if [folder for root in there for folder in below(root)] != walked:
-                    break  # to yield when these are watched
-                yield count
-        except Exception as error:  # such as a system's limit of watched files; none ends a watch
-            told(SeesayError(f"{error} Not watched; trying again in {TRY_AGAIN_SECONDS:g} seconds."))
-            yield 0
+            for is_change in _changes_of(walked, stop, debounce):
+                is_watched = True
+                if _there(named) != there:
+                    break  # others must be watched now
+                if is_change and [folder for root in there for folder in below(root)] != walked:
+                    break  # to update when these are watched
+                if is_change:
+                    yield update()
+        except Exception as error:  # none ends a watch
+            told(SeesayError(f"{error} Trying again in {TRY_AGAIN_SECONDS:g} seconds."))
+            if not is_watched:
+                with suppress(SeesayError, OSError):
+                    yield update()
             stop.wait(TRY_AGAIN_SECONDS)
 
 
@@ -75,8 +81,11 @@ def _there(folders: Sequence[Path]) -> dict[Path, tuple[int, int]]:
     return found
 
 
-def _changes_of(folders: Sequence[Path], stop: threading.Event, debounce: float) -> Iterator[int | None]:
-    """Yield the number of changes at the start and after each change, and None twice a second."""
+def _changes_of(folders: Sequence[Path], stop: threading.Event, debounce: float) -> Iterator[bool]:
+    """Yield True when watching has begun, so that an update misses nothing, and after each change.
+
+    In between, yield False twice a second.
+    """
 
     def counts(change: Change, name: str) -> bool:
         path = Path(name)
@@ -93,44 +102,8 @@ def _changes_of(folders: Sequence[Path], stop: threading.Event, debounce: float)
         yield_on_timeout=True,
         recursive=False,  # which would follow links
     )
-    yield len(next(found, ()))
-    for each in found:
-        yield len(each) or None
-
-
-def keep_updated(
-    update: Callable[[], Done],
-    folders: Callable[[], Sequence[Path]],
-    below: Callable[[Path], Sequence[Path]],
-    told: Callable[[SeesayError], None],
-    stop: threading.Event,
-    debounce: float = DEBOUNCE,
-) -> Iterator[Done]:
-    """Call `update` now and whenever folders have changed, until told to stop; again later if it fails.
-
-    An update fails, for example, because another process is updating the index or the disk is full.
-
-    Args:
-        update: called without arguments; a SeesayError or OSError of it is reported.
-        folders: see `changes`.
-        below: see `changes`.
-        told: called with each error.
-        stop: set to end.
-        debounce: see `changes`.
-
-    Yields:
-        What `update` returned.
-    """
-    for _ in changes(folders, below, told, stop, debounce):
-        while not stop.is_set():
-            try:
-                done = update()
-            except (SeesayError, OSError) as error:
-                told(SeesayError(f"{error} Trying again in {TRY_AGAIN_SECONDS:g} seconds."))
-                stop.wait(TRY_AGAIN_SECONDS)
-            else:
-                yield done
-                break
+    for number, each in enumerate(found):
+        yield number == 0 or bool(each)
 
 
 def follow(
