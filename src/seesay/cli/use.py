@@ -132,7 +132,7 @@ def index(
         typer.Option(
             "--remove",
             metavar="FOLDER",
-            help="Remove a folder, or a deleted subfolder, from the index. Files are not touched.",
+            help="Remove a folder from the index. Files are not touched.",
         ),
     ] = None,
     exclude: Annotated[

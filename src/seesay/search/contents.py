@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from shlex import quote
 
 from seesay.data.sources import FileSource
 from seesay.data.suffixes import IMAGE_SUFFIXES, LEFT_OUT, is_image, unread_kind, unread_lines
@@ -47,7 +46,6 @@ class Contents:
     roots: list[Root] = field(default_factory=list)
     absent: list[Path] = field(default_factory=list)
     alone: str = ""
-    _is_empty: dict[Path, bool] = field(default_factory=dict)
 
     def add(self, root: Root, other: Contents) -> None:
         """Add the contents of another folder."""
@@ -73,17 +71,6 @@ class Contents:
         parts = path.split("/")
         above = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
         return self.unread.isdisjoint([".", *above])
-
-    def emptied(self, path: str) -> list[Path]:
-        """Return the empty folders above a path, such as the mount point of an unmounted drive."""
-        root = holding(self.roots, path)
-        if root is None:
-            return []
-        below = [folder for folder in root.file(path).parents if folder.is_relative_to(root.folder)][:-1]
-        for folder in below:
-            if folder not in self._is_empty:
-                self._is_empty[folder] = folder.is_dir() and not any(folder.iterdir())
-        return [folder for folder in below if self._is_empty[folder]]
 
 
 def contents_of(root: Path, exclude: Sequence[str] = (), walked: list[Path] | None = None) -> Contents:
@@ -162,6 +149,8 @@ def examine(
 ) -> Contents:
     """Find the images of folders of an index, or of folders to add.
 
+    A new folder with all images of one that is missing, at the same relative paths, takes its place.
+
     Args:
         store: of the index.
         former: its folders.
@@ -172,10 +161,10 @@ def examine(
         SeesayError: one is not a folder, is new and has no images, or lies in another; or all are missing.
     """
     found, absent = dict[Path, Contents](), dict[Path, str]()
-    own_roots = {root.folder: root for root in former}
+    others = {root.folder: root for root in former}
     for folder in dict.fromkeys(folder.resolve() for folder in folders):
         there = contents_of(folder, exclude) if is_folder(folder) else None
-        known = _known(own_roots, folder)
+        known = others.get(folder)
         if known is None and (name := _printable(str(folder))) != str(folder):
             raise SeesayError(f"{name}: {_NO_TEXT}.")
         if there is not None and (there.files or (known is not None and not store.paths(known))):
@@ -186,7 +175,37 @@ def examine(
             raise SeesayError(_problem(folder, there, bool(former)))
     if not any(there.files for there in found.values()):
         raise SeesayError(next(iter(absent.values()), f"{store.place}: no images in its folders."))
-    return _named(store, former, found, list(absent))
+    if len({*found, *others}) > MOST_ROOTS:
+        raise SeesayError(f"{store.place}: an index has at most {MOST_ROOTS} folders.")
+    known_by_folder = dict[Path, Root]()
+    for folder, there in found.items():
+        own = others.get(folder) or _moved(store, others.values(), there)
+        if own is not None:
+            known_by_folder[folder] = others.pop(own.folder)
+    for inner in (together := {*found, *others}):
+        if outer := next((outer for outer in inner.parents if outer in together), None):
+            raise SeesayError(f"{inner}: lies in {outer} and is indexed with it; leave it out.")
+    new = [folder for folder in found if folder not in known_by_folder]
+    alone = named([former[0].folder])[0] if new and former and not former[0].name else ""
+    names = named(new, [root.name or alone for root in former]) if former or len(new) > 1 else [""]
+    name_of = dict(zip(new, names, strict=False)) | {
+        folder: root.name or alone for folder, root in known_by_folder.items()
+    }
+    result = Contents(absent=list(absent), alone=alone, not_read={})
+    for folder, there in found.items():
+        result.add(Root(name_of[folder], folder, seal(store.meta["identity"], folder)), there)
+    return result
+
+
+def _moved(store: Store, former: Iterable[Root], there: Contents) -> Root | None:
+    """The missing root whose images are all in a folder, at the same relative paths."""
+    for root in former:
+        sizes = {} if is_folder(root.folder) else store.paths(root)
+        start = len(root.path(""))
+        states = ((there.files.get(path[start:]), size) for path, size in sizes.items())
+        if sizes and all(state is not None and state.size == size for state, size in states):
+            return root
+    return None
 
 
 def check_images(folders: Iterable[Path]) -> None:
@@ -201,19 +220,15 @@ def check_images(folders: Iterable[Path]) -> None:
             raise SeesayError(_problem(folder, contents_of(root) if there else None, False))
 
 
-def _unreadable(folder: Path) -> str | None:
-    """Return why it cannot be known whether a folder exists; None if it can."""
+def _problem(folder: Path, there: Contents | None, indexed: bool) -> str:
+    reason = dict(there.skipped).get(".") if there else None
     try:
         folder.stat()
     except (FileNotFoundError, NotADirectoryError):
-        return None
+        pass
     except OSError as error:
-        return error.strerror or str(error)
-    return None
-
-
-def _problem(folder: Path, there: Contents | None, indexed: bool) -> str:
-    if (reason := dict(there.skipped).get(".") if there else _unreadable(folder)) is not None:
+        reason = error.strerror or str(error)
+    if reason is not None:
         return f"{folder}: cannot be read ({reason}); check its permissions, or connect its disk."
     if there is None:
         return f"{folder}: not a folder; name the folder that holds the images."
@@ -221,71 +236,3 @@ def _problem(folder: Path, there: Contents | None, indexed: bool) -> str:
     others = "".join(f" {line}." for line in unread_lines(there.not_read[""]))
     kept = "; the index is unchanged" if indexed else ""
     return f"{folder}: no images ({suffixes}) in it{kept}.{others}"
-
-
-def _named(store: Store, former: Sequence[Root], found: dict[Path, Contents], absent: list[Path]) -> Contents:
-    """Give every folder its name in the index."""
-    if len({*found, *(root.folder for root in former)}) > MOST_ROOTS:
-        raise SeesayError(f"{store.place}: an index has at most {MOST_ROOTS} folders.")
-    roots, free = list[Root | None](), {root.folder: root for root in former}
-    for folder, there in found.items():
-        roots.append(root := _known(free, folder) or _moved(store, free.values(), folder, there))
-        if root is not None:
-            del free[root.folder]
-    new = [folder for folder, root in zip(found, roots, strict=True) if root is None]
-    _check_apart(found, former, roots)
-    alone = named([former[0].folder])[0] if new and former and not former[0].name else ""
-    taken = [root.name or alone for root in former]
-    names = iter(named(new, taken) if former or len(new) > 1 else [""])
-    result = Contents(absent=absent, alone=alone, not_read={})
-    for (folder, there), root in zip(found.items(), roots, strict=True):
-        name = next(names) if root is None else root.name or alone
-        result.add(Root(name, folder, seal(store.meta["identity"], folder)), there)
-    return result
-
-
-def _known(former: Mapping[Path, Root], folder: Path) -> Root | None:
-    """Return the root with that folder, by whatever path; None if there is none."""
-    if folder in former or not is_folder(folder):
-        return former.get(folder)
-    there = (root for root in former.values() if is_folder(root.folder))
-    return next((root for root in there if root.folder.samefile(folder)), None)
-
-
-def _moved(store: Store, former: Iterable[Root], folder: Path, there: Contents) -> Root | None:
-    """The missing root whose images are in a folder, at the same relative paths.
-
-    Raises:
-        SeesayError: only most of them are there: the others may be deleted, or it may be a partial copy.
-    """
-    partly = ""
-    for root in former:
-        if not is_folder(root.folder):
-            sizes = store.paths(root)
-            start = len(root.path(""))
-            same = sum(
-                (state := there.files.get(path[start:])) is not None and state.size == size
-                for path, size in sizes.items()
-            )
-            if sizes and same == len(sizes):
-                return root
-            if 2 * same > len(sizes):
-                named = f"{root.name}={folder}" if root.name else str(folder)
-                partly = partly or (
-                    f"{folder}: has {same} of the {len(sizes)} images of {root.folder}, which is missing. If "
-                    f"that folder is away, connect it first. If it was moved here and changed, give "
-                    f"--root {quote(named)} in place of its name."
-                )
-    if partly:
-        raise SeesayError(partly)
-    return None
-
-
-def _check_apart(found: Iterable[Path], former: Sequence[Root], roots: Sequence[Root | None]) -> None:
-    """Check that no folder lies in another, whose images would be in the index twice."""
-    names = {root.name for root in roots if root is not None}
-    folders = dict.fromkeys([*found, *(root.folder for root in former if root.name not in names)])
-    for inner in folders:
-        for outer in inner.parents:
-            if outer in folders:
-                raise SeesayError(f"{inner}: lies in {outer} and is indexed with it; leave it out.")

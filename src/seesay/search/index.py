@@ -16,7 +16,6 @@ from seesay.search.contents import Contents, check_patterns, contents_of, examin
 from seesay.search.places import create_store, open_store, store_exists
 from seesay.search.preparing import finite
 from seesay.search.reader import DEFAULT_RUN, IndexReader, load_embedder
-from seesay.search.roots import Root
 from seesay.search.sqlite_file import closed_on_error
 from seesay.search.store import Store
 from seesay.search.update import Progress, Update, UpdateReport
@@ -216,7 +215,7 @@ class Index(IndexReader):
         Files are not touched.
 
         Args:
-            folder: a folder of the index, its name, or a subfolder without images; it need not exist.
+            folder: a folder of the index, or its name; it need not exist.
 
         Raises:
             SeesayError: the folder is not in the index, or another process is updating the index.
@@ -227,9 +226,6 @@ class Index(IndexReader):
             there = Path(folder).resolve()
             found = [root for root in roots if root.folder == there]
             found += [root for root in roots if root.name and root.name == str(folder)]
-            inside = Root(self.path_of(there) or "", there)  # without a name it would hold everything
-            if inside.name and self.store.paths(inside) and not contents_of(there).files:
-                found.append(inside)
             if not found:
                 folders = ", ".join(str(root.folder) for root in roots) or "none"
                 raise SeesayError(f"{folder}: not a folder of {self.place}; there is {folders}.")
