@@ -64,8 +64,6 @@ def test_paths_begin_with_the_name_of_their_folder(index: Index, photos: Path, s
     assert index.file_at("photos/trip/blue.png") == photos / "trip" / "blue.png"
     assert index.file_at("photos/green.png") is None
     assert index.file_at("red.png") is None
-    assert index.path_of(scans / "red.png") == "scans/red.png"
-    assert index.path_of(photos.parent / "red.png") is None
     told = index.search("green", k=1).to_dict(index.roots())
     assert told["results"][0]["path"] == str(scans / "green.png")
     assert thumbnails(index) == 3  # two images have one content

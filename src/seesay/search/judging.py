@@ -1,9 +1,8 @@
 """The probability that each hit of a query is right.
 
 A query of sentences is judged by the hit's own score, if the run's scores are calibrated, and by how far the
-best score of the gallery stands out. For other runs, and for images as queries, the gallery alone judges. A
-sample of the index's images represents all: its scores show what unrelated images score
-(`seesay.runs.calibration`). It is chosen when images are indexed, and read when it is first needed.
+best score of the gallery stands out. For other runs, and for images as queries, the gallery alone judges:
+the scores of a sample of the index's images show what unrelated images score (`seesay.runs.calibration`).
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from seesay.runs.calibration import (
     IMAGES,
     USUAL,
     USUAL_UNIT,
-    Calibration,
     ScoreMixture,
     best_is_right,
     chances,
@@ -84,9 +82,6 @@ class Judge:
     part adds to the log-odds of showing something at all is summed (naive Bayes), and the probability is
     multiplied by that of showing no unwanted part. Sentences count by how far their score stands out,
     because the odds of a mixture would outweigh an image's.
-
-    Args:
-        store: of the index.
     """
 
     def __init__(self, store: Store) -> None:
@@ -148,12 +143,19 @@ class Judge:
             scores = np.array([hit.score for hit in (*hits, *best)], np.float32)
             # The sample is empty if another process has deleted it meanwhile.
             usual = sample @ asked.vector if len(sample) else scores
-            if run.calibration is not None:
-                found = _of_scores(run.calibration.of(*query.wanted), scores, usual, gallery)
-            else:
-                found = chances(scores, usual, gallery.count, gallery.unit)
-            return known * found[: len(hits)]
-        images = self._images(hits)
+            if run.calibration is None:
+                return known * chances(scores, usual, gallery.count, gallery.unit)[: len(hits)]
+            own = run.calibration.of(*query.wanted)
+            best_score, count = max(scores.max(), usual.max()), len(usual)
+            spread = np.sqrt((count * usual.var() + _FEW * gallery.unit**2) / (count + _FEW))
+            standing = (best_score - usual.mean()) / spread
+            of_best = best_is_right(float(own.log_odds(best_score)), standing, gallery.count)
+            found = of_best * own.probabilities(scores) / own.probabilities(best_score)
+            return known * np.minimum(1.0, found)[: len(hits)]
+        there, vectors = self._store.vectors([hit.id for hit in hits])
+        by_id = dict(zip(there.tolist(), vectors.astype(np.float32), strict=True))
+        deleted = np.zeros(self._store.dim, np.float32)  # by another process, meanwhile
+        images = np.stack([by_id.get(hit.id, deleted) for hit in hits])
         sample = sample if len(sample) else images
         wanted, weights, unwanted = list[Floats](), list[float](), list[Floats]()
         for part, row in dict(zip(query.parts, asked.rows, strict=True)).items():  # equal ones count once
@@ -175,23 +177,6 @@ class Judge:
         for chance in unwanted:
             result *= 1 - chance
         return result
-
-    def _images(self, hits: Sequence[Hit]) -> Vectors:
-        """The vectors (k, dim) of hits; zeros for hits that another process has deleted."""
-        there, vectors = self._store.vectors([hit.id for hit in hits])
-        found = dict(zip(there.tolist(), vectors.astype(np.float32), strict=True))
-        nothing = np.zeros(self._store.dim, np.float32)
-        return np.stack([found.get(hit.id, nothing) for hit in hits])
-
-
-def _of_scores(
-    own: Calibration, scores: NDArray[np.float32], usual: NDArray[np.floating], gallery: Gallery
-) -> Floats:
-    """Return probabilities (k,) by a run's own calibration, in proportion to that of the best image."""
-    best, count = max(scores.max(), usual.max()), len(usual)
-    spread = np.sqrt((count * usual.var() + _FEW * gallery.unit**2) / (count + _FEW))
-    of_best = best_is_right(float(own.log_odds(best)), (best - usual.mean()) / spread, gallery.count)
-    return np.minimum(1.0, of_best * own.probabilities(scores) / own.probabilities(best))
 
 
 def _of_image(scores: NDArray[np.floating], gallery: NDArray[np.floating], image: Vectors) -> Floats:

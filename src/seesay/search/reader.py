@@ -110,18 +110,14 @@ class IndexReader:
         self.store.check_process()
         with self._loading:
             if self._embedder is None:
-                self._check_there()
+                path = Path(self.run_name)
+                if path.is_absolute() and not path.exists():
+                    raise SeesayError(
+                        f"{self.place}: its vectors were computed by {path}, which no longer exists. If you "
+                        f"moved it, give its new place: seesay index --out {quote(self.place)} --run FOLDER."
+                    )
                 self._embedder = self._checked(load_embedder(self.run_name))
             return self._embedder
-
-    def _check_there(self) -> None:
-        """Raise a SeesayError with advice if the folder of the run is missing."""
-        path = Path(self.run_name)
-        if path.is_absolute() and not path.exists():
-            raise SeesayError(
-                f"{self.place}: its vectors were computed by {path}, which no longer exists. If you moved "
-                f"it, give its new place: seesay index --out {quote(self.place)} --run FOLDER."
-            )
 
     def _checked(self, embedder: Run) -> Run:
         if (embedder.fingerprint, embedder.dim) != (self.store.meta["fingerprint"], self.store.dim):
@@ -158,17 +154,22 @@ class IndexReader:
         """
         passing = Filter.parse(where or "")
         asked = query if isinstance(query, PreparedQuery) else self.prepare(Query.of(query))
-        is_name = bool(asked.given.name and self.store.has(passing.named(asked.given.name)))
-        if is_name:  # no other photo is meant
-            passing = passing.named(str(asked.given.name))
+        named = passing.named(asked.given.name) if asked.given.name else None
+        is_name = named is not None and self.store.has(named)
+        if named is not None and is_name:  # no other photo is meant
+            passing = named
         own = {part.term.id for part in asked.query.parts if isinstance(part.term, Indexed)}
         found = self.nearest("image", asked.vector, k, passing, after, own)
         if is_name:
             return Answer([replace(hit, probability=1.0) for hit in found], end=found.end)
-        is_first = (
-            passing == EVERYTHING and after is None
-        )  # else the best of the whole gallery may not be on it
-        answer = Answer(self._judged(found, asked, is_first), asked.unknown, found.end, asked.corrected)
+        best: Sequence[Hit] = ()  # of the whole gallery, if it may not be among those found
+        if found and asked.query.is_text and (passing != EVERYTHING or after is not None):
+            best = self.nearest("image", asked.vector, 1)
+        hits = list(found)
+        if hits:
+            chances = self._judge.probabilities(hits, asked, self.run, best).tolist()
+            hits = [replace(hit, probability=each) for hit, each in zip(hits, chances, strict=True)]
+        answer = Answer(hits, asked.unknown, found.end, asked.corrected)
         if after is None and len(asked.given.parts) == 1 and (words := asked.given.unquoted):
             answer.query_meant = english_for(words[0])
         if after is None and answer.certainty == "nothing" and (found or not where):
@@ -234,31 +235,18 @@ class IndexReader:
         one_more = k + len(without) + 1  # to know whether there are more
         ids, scores = self.store.nearest(kind, vector, one_more, where, after)
         best = [pair for pair in zip(ids.tolist(), scores.tolist(), strict=True) if pair[0] not in without]
-        hits = self._hits(kind, best[:k])
+        if kind == "sentence":
+            texts = self.store.sentences(ids.tolist())
+            hits = [Hit(id_, score, None, texts[id_]) for id_, score in best[:k] if id_ in texts]
+        else:  # without those that another process has deleted meanwhile
+            photos = self.store.photos(ids.tolist())
+            found = [(photos[id_], score) for id_, score in best[:k] if id_ in photos]
+            hits = [Hit(each.id, score, each.path, None, each.width, each.height) for each, score in found]
         if len(best) <= k:
             return Answer(hits)
         last, score = best[k - 1]
         seen = (after.seen if after is not None else 0) + k + len(without)
         return Answer(hits, end=Place(score, last, seen))
-
-    def _hits(self, kind: Kind, best: Sequence[tuple[int, float]]) -> list[Hit]:
-        """Return items by (id, score), except those that another process has deleted meanwhile."""
-        ids = [id_ for id_, _ in best]
-        if kind == "sentence":
-            texts = self.store.sentences(ids)
-            return [Hit(id_, score, None, texts[id_]) for id_, score in best if id_ in texts]
-        photos = self.store.photos(ids)
-        found = [(photos[id_], score) for id_, score in best if id_ in photos]
-        return [Hit(each.id, score, each.path, None, each.width, each.height) for each, score in found]
-
-    def _judged(self, hits: Sequence[Hit], asked: PreparedQuery, is_first: bool) -> Sequence[Hit]:
-        """The hits with their probabilities."""
-        if not hits:
-            return hits
-        run = self.run
-        best = self.nearest("image", asked.vector, 1) if asked.query.is_text and not is_first else ()
-        chances = self._judge.probabilities(hits, asked, run, best)
-        return [replace(hit, probability=each) for hit, each in zip(hits, chances.tolist(), strict=True)]
 
     def roots(self) -> list[Root]:
         """Return the folders of the images, in the order of their names; none before their first update."""
@@ -301,8 +289,7 @@ class IndexReader:
 
     def _is_confirmed(self, root: Root) -> bool:
         """Whether the user confirmed a root now, or when they made the index."""
-        sealed = self.store.meta["identity"], root.folder, root.seal
-        return root.name in self._confirmed or is_sealed(*sealed)
+        return root.name in self._confirmed or is_sealed(self.store.meta["identity"], root.folder, root.seal)
 
     def check_readable(self) -> None:
         """Check that the index can be read and is still in its folder.
@@ -371,11 +358,3 @@ class IndexReader:
         file = root.file(path).resolve()
         is_there = os.path.isfile(file)  # noqa: PTH113 — is_file raises an error if a disk is missing
         return file if is_there and file.is_relative_to(root.folder.resolve()) else None
-
-    def path_of(self, file: Path) -> str | None:
-        """Return the path in the index of a resolved file; None if it is outside all roots."""
-        for root in self.roots():
-            folder = root.folder.resolve()
-            if file.is_relative_to(folder):
-                return root.path(file.relative_to(folder).as_posix())
-        return None
