@@ -182,7 +182,8 @@ def examine(
         own = others.get(folder) or _moved(store, others.values(), there)
         if own is not None:
             known_by_folder[folder] = others.pop(own.folder)
-    for inner in (together := {*found, *others}):
+    together = dict.fromkeys([*found, *others])
+    for inner in together:
         if outer := next((outer for outer in inner.parents if outer in together), None):
             raise SeesayError(f"{inner}: lies in {outer} and is indexed with it; leave it out.")
     new = [folder for folder in found if folder not in known_by_folder]
