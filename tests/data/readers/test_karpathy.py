@@ -9,8 +9,6 @@ from seesay.data.readers.builder import (
     EMPTY_SENTENCE,
     MISSING_IMAGE,
     NO_SENTENCES,
-    NON_ASCII,
-    NOT_FIVE,
     REPEATED_IMAGE,
     REPEATED_ROW,
     REPEATED_SENTENCE,
@@ -108,12 +106,10 @@ def test_issues_are_counted_and_the_rest_is_kept(tmp_path, photos, content):
     assert corpus.issues.counts == {
         MISSING_IMAGE: 1,
         EMPTY_SENTENCE: 1,
-        NON_ASCII: 1,
         REPEATED_IMAGE: 1,
         REPEATED_ROW: 1,
         REPEATED_SENTENCE: 1,
         NO_SENTENCES: 1,
-        NOT_FIVE: 1,
     }
     assert "images[1] gone.jpg" in corpus.issues.examples[MISSING_IMAGE][0]
     assert "images[0].sentences[1]" in corpus.issues.examples[EMPTY_SENTENCE][0]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +18,7 @@ from seesay.data.features import FeatureRows
 from seesay.data.images import EncodedImage
 from seesay.data.known import known_name
 from seesay.data.readers.files import canonical_split, read_lines, seeded_splits
-from seesay.data.readers.finder import NOT_FOLLOWED, PACKED, UNREADABLE, ImageFinder
+from seesay.data.readers.finder import ImageFinder
 from seesay.errors import ImageError, SeesayError
 
 MISSING_IMAGE = Omission("image listed but missing, dropped with its sentences")
@@ -31,11 +30,9 @@ TWO_SPLITS = "image in two splits, first one used"
 NO_SPLIT_LISTED = "image in no split list, left out"
 UNKNOWN_IMAGE = Omission("sentence of an unknown image, dropped")
 EMPTY_SENTENCE = Omission("empty sentence, dropped")
-NON_ASCII = "non-ASCII sentence, kept"
 NO_SENTENCES = "image without sentences, kept"
 OTHER_FILE = "file in the folder that the corpus does not use"
 UNUSED_IMAGE = "image in the folder that the corpus does not use"
-NOT_FIVE = "image with other than five sentences, kept"
 SEEDED_SPLIT = "no split given: images divided 80/10/10 by a hash of their names"
 
 MISSING_PHRASE_IMAGE = Omission("image listed but missing, dropped with its phrases")
@@ -161,14 +158,16 @@ class CorpusBuilder:
         if self.has(name):
             return self.image(name, split)
         source, size = self.finder.find(name, folder), (0, 0)
+        if source is None and row is None and not described:
+            self._missing.add(name)
+            self.issues.add(MISSING_PHRASE_IMAGE if measured else MISSING_IMAGE, f"{where} {name}")
+            return None
         try:
             if source is not None and measured:
                 size = EncodedImage(source.read(), name).size
         except ImageError as error:
-            self._drop(name, UNREADABLE_IMAGE, f"{where} {error}")
-            return None
-        if source is None and row is None and not described:
-            self._drop(name, MISSING_PHRASE_IMAGE if measured else MISSING_IMAGE, f"{where} {name}")
+            self._missing.add(name)
+            self.issues.add(UNREADABLE_IMAGE, f"{where} {error}")
             return None
         known = self._named.setdefault(source, name) if source is not None else name
         return self.image(known, split, source, row, size)
@@ -201,8 +200,6 @@ class CorpusBuilder:
         if not text:
             self.issues.add(EMPTY_SENTENCE, where)
             return
-        if not text.isascii():
-            self.issues.add(NON_ASCII, where)
         if (image, text) in self._seen:  # published test sets have some, and published metrics count each
             self.issues.add(REPEATED_SENTENCE, where)
         self._seen.add((image, text))
@@ -268,16 +265,21 @@ class CorpusBuilder:
         The root of a corpus of phrases is the path that was read, since a folder may contain several tables.
         """
         has_boxes = any(image.size != (0, 0) for image in self._images)
+        used = {image.source for image in self._images}
         if has_boxes:
             self._keep_described()
         if not self._images:
             raise self._nothing_left()
         images, sentences = self._split(self._images), tuple(self._sentences)
         if sentences and not has_boxes:
-            self._count_sentences()
+            described = {sentence.image for sentence in sentences}
+            for at, image in enumerate(images):
+                if at not in described:
+                    self.issues.add(NO_SENTENCES, image.name)
         if "finder" in vars(self) or self._path.is_dir():
-            for path in self.finder.unused():
-                self.issues.add(UNUSED_IMAGE, path)
+            for path, source in self.finder.images:
+                if source not in used:
+                    self.issues.add(UNUSED_IMAGE, path)
         for file in self.finder.others if self._path.is_dir() and self._images_root is None else ():
             if file not in self._used:
                 self.issues.add(OTHER_FILE, str(file))
@@ -290,21 +292,12 @@ class CorpusBuilder:
         """Remove images without phrases; phrases of an image with equal boxes share a chain."""
         position = {old: new for new, old in enumerate(sorted({p.image for p in self._sentences}))}
         self._images = [self._images[old] for old in position]
-        self._sentences = [replace(p, image=position[p.image]) for p in _chained(self._sentences)]
-
-    def _count_sentences(self) -> None:
-        counts = Counter(sentence.image for sentence in self._sentences)
-        usual = Counter(counts.values()).most_common(1)
-        has_five = bool(usual) and usual[0][0] == 5
-        for at, image in enumerate(self._images):
-            if counts[at] == 0:
-                self.issues.add(NO_SENTENCES, image.name)
-            elif has_five and counts[at] != 5:  # unusual where most images have five
-                self.issues.add(NOT_FIVE, f"{image.name}: {counts[at]}")
-
-    def _drop(self, image: str, kind: str, where: str) -> None:
-        self._missing.add(image)
-        self.issues.add(kind, where)
+        chains: dict[tuple[int, frozenset[Box]], str] = {}
+        for at, phrase in enumerate(self._sentences):
+            chain = phrase.chain
+            if chain is None:
+                chain = chains.setdefault((phrase.image, frozenset(phrase.boxes)), f"boxes-{len(chains)}")
+            self._sentences[at] = replace(phrase, image=position[phrase.image], chain=chain)
 
     def _split(self, images: Sequence[CorpusImage]) -> tuple[CorpusImage, ...]:
         """Assign splits 80/10/10 to the images without one."""
@@ -315,20 +308,13 @@ class CorpusBuilder:
         return tuple(image if image.split else replace(image, split=splits[image.name]) for image in images)
 
     def _nothing_left(self) -> SeesayError:
-        why = "The list is empty."
-        if self.issues.counts:
-            kind, count = self.issues.counts.most_common(1)[0]
-            why = f"{count} × {kind}; the first: {self.issues.examples[kind][0]}."
-            if kind in (MISSING_IMAGE, MISSING_PHRASE_IMAGE):
-                why += f" Put the images below {self._images_root or self.root}."
-            if NOT_FOLLOWED in self.issues.counts and kind != NOT_FOLLOWED:
-                example = self.issues.examples[NOT_FOLLOWED][0]
-                why += f" A link leads out of the folder; --allow-outside follows it: {example}."
-            if UNREADABLE in self.issues.counts and kind != UNREADABLE:
-                why += f" Not everything can be read: {self.issues.examples[UNREADABLE][0]}."
-            if PACKED in self.issues.counts:
-                why += f" Archives are not read; unpack them: {self.issues.examples[PACKED][0]}"
-        return SeesayError(f"{self._path}: nothing left to use. {why}")
+        why = [
+            f"{count} × {kind}; the first: {self.issues.examples[kind][0]}."
+            for kind, count in self.issues.counts.most_common()
+        ]
+        if {MISSING_IMAGE, MISSING_PHRASE_IMAGE} & self.issues.counts.keys():
+            why.append(f"Put the images below {self._images_root or self.root}.")
+        return SeesayError(f"{self._path}: nothing left to use. {' '.join(why) or 'The list is empty.'}")
 
     def _inside(self, box: Box, size: tuple[int, int], where: str) -> Box | None:
         x1, y1, x2, y2 = clip([box], *size)[0].tolist()
@@ -338,16 +324,6 @@ class CorpusBuilder:
         if max(x1 - box[0], y1 - box[1], box[2] - x2, box[3] - y2) > _TOLERANCE:
             self.issues.add(CLIPPED_BOX, where)
         return x1, y1, x2, y2
-
-
-def _chained(phrases: Iterable[Sentence]) -> Iterator[Sentence]:
-    """Give each phrase a chain: without a given one, phrases of an image with equal boxes share a chain."""
-    chains: dict[tuple[int, frozenset[Box]], str] = {}
-    for phrase in phrases:
-        if phrase.chain is None:
-            key = phrase.image, frozenset(phrase.boxes)
-            phrase = replace(phrase, chain=chains.setdefault(key, f"boxes-{len(chains)}"))
-        yield phrase
 
 
 def _cleaned(text: str) -> str:

@@ -122,7 +122,7 @@ def _read_table(file: Path, split: str | None, builder: CorpusBuilder) -> None:
                 name = f"{below}/{number:06d}/{own or 'image'}"
             image = names.setdefault(key, name)
             at: int | None = builder.image(image, of_row, source)
-        elif row.get("cap1") is not None and builder.finder.is_empty:
+        elif row.get("cap1") is not None and not builder.finder.images:
             at = builder.image(image, of_row)
         else:
             at = builder.find_image(image, of_row, where)

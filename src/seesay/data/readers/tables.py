@@ -6,14 +6,13 @@ import csv
 import io
 import re
 import zipfile
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from seesay.data.corpus import Issues
-from seesay.data.readers import parquet
 from seesay.data.readers.files import (
     MALFORMED_LINE,
     check_expansion,
@@ -33,6 +32,7 @@ _SPANNING = "row over several lines, kept; is a quotation mark missing?"
 _UNREAD = (".xls", ".ods")
 _SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl", ".json", ".xlsx", ".parquet", *_UNREAD)
 _PEEK = 1 << 16
+_BATCH = 64  # rows of Parquet, whose images are twice in memory
 _IMAGE_CELL = re.compile(rb"^\S+\.(?:jpe?g|png|webp)\"?[\t;|,]", re.IGNORECASE | re.MULTILINE)
 _ABSENT = frozenset(("nan", "none", "null"))  # as programs write an empty cell
 _SEPARATOR = re.compile(r'"?sep=(?:.)"?\r?\n', re.IGNORECASE)  # the first line of tables for spreadsheets
@@ -106,11 +106,11 @@ class TableFormat:
         if suffix in _UNREAD:
             raise SeesayError(f"{file}: a spreadsheet, which is not read; save it as CSV or .xlsx.")
         if suffix == ".parquet":
-            names = parquet.column_names(file)
+            with _parquet(file) as parquet:
+                names = [name.strip().lower() for name in parquet.schema_arrow.names]
             wanted = {"split", *(each for column in self.columns for each in column)}
-            return names, parquet.rows(
-                file, [name for name in names if not wanted.isdisjoint((name, without_number(name)))]
-            )
+            columns = [at for at, name in enumerate(names) if {name, without_number(name)} & wanted]
+            return names, _parquet_rows(file, columns)
         if suffix == ".xlsx":
             cells = _sheet(file, issues)
             names = _numbered("" if cell is None else str(cell) for cell in next(cells, []))
@@ -261,6 +261,32 @@ def _delimited_rows(
                 yield where, f"{len(row)} columns, not {len(names)}"
     except csv.Error as error:
         raise SeesayError(f"{file}:{number}: malformed table ({error}).") from error
+
+
+@contextmanager
+def _parquet(file: Path) -> Iterator[Any]:
+    with naming_extras():
+        from pyarrow.lib import ArrowException
+        from pyarrow.parquet import ParquetFile
+    try:
+        with ParquetFile(file) as parquet:
+            yield parquet
+    except (ArrowException, OSError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.errno:  # of the disk; errors of Arrow have no number
+            raise
+        raise SeesayError(
+            f"{file}: truncated or damaged Parquet file ({first_line(error)}); copy it again."
+        ) from error
+
+
+def _parquet_rows(file: Path, columns: Sequence[int]) -> Iterator[_Record]:
+    row = 0
+    with _parquet(file) as parquet:
+        names = [parquet.schema_arrow.names[at] for at in columns]
+        for batch in parquet.iter_batches(_BATCH, columns=names):
+            for cells in batch.to_pylist():
+                yield f"{file}: row {row}", {name.strip().lower(): cells[name] for name in names}
+                row += 1
 
 
 def _sheet(file: Path, issues: Issues) -> Iterator[list[Any]]:

@@ -1,8 +1,8 @@
-"""Images with their texts beside them, `0001.jpg` and `0001.txt`, as img2dataset writes them.
+"""Folders of images, with their texts beside them or without any.
 
-So are the shards of a WebDataset when they are unpacked. The lines of a `.txt`, `.caption` or `.cap` are
-sentences; without one, `caption` or `captions` of a `.json`, which may also have `split`. Otherwise the
-folder's name gives the split (`train-0001/`, `test/0/`).
+img2dataset writes pairs such as `0001.jpg` and `0001.txt`, and so are the unpacked shards of a WebDataset.
+The lines of a `.txt`, `.caption` or `.cap` are sentences; without one, `caption` or `captions` of a `.json`,
+which may also have `split`. Otherwise the folder's name gives the split (`train-0001/`, `test/0/`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path, PurePath
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import UNKNOWN_IMAGE, CorpusBuilder
 from seesay.data.readers.files import MALFORMED_LINE, canonical_split, read_json, read_lines, split_in_name
+from seesay.data.readers.tables import tables_in
 from seesay.data.sources import FileSource
 from seesay.data.suffixes import is_image
 from seesay.data.walk import walk_files
@@ -46,7 +47,7 @@ class PairsReader(Reader):
     def add(self, path: Path, builder: CorpusBuilder) -> None:
         if not path.is_dir():
             raise SeesayError(f"{path}: expected a folder of {self.looks_like}.")
-        images = builder.finder.take_all()
+        images = builder.finder.images
         texts_of = _pairs([*(source.path for _, source in images), *builder.finder.others])
         for name, source in images:
             _add(source, name, texts_of.get(source.path, []), builder)
@@ -120,3 +121,25 @@ def _has_sentences(text: Path) -> bool:
     with suppress(SeesayError):
         return not _is_json(text) or bool(_read(text)[0])
     return False
+
+
+@register_reader
+class FolderReader(Reader):
+    """Reads images, named by their path below the folder.
+
+    All images are in split `test`: without sentences they cannot be used for training, and commands that only
+    look at images read `test` by default.
+    """
+
+    name = "folder"
+    looks_like = "any images"
+    order = 1000
+
+    def recognises(self, path: Path) -> bool:
+        return path.is_dir() and not tables_in(path) and any(map(is_image, walk_files(path, outside=True)))
+
+    def add(self, path: Path, builder: CorpusBuilder) -> None:
+        if not path.is_dir():
+            raise SeesayError(f"{path}: expected a folder of images.")
+        for name, source in builder.finder.images:
+            builder.image(name, "test", source)

@@ -1,0 +1,182 @@
+"""Captions in JSON: Karpathy's split files, and COCO's.
+
+Sources: Karpathy and Fei-Fei, "Deep Visual-Semantic Alignments", CVPR 2015, and its code; Chen et al.,
+"Microsoft COCO Captions", arXiv 1504.00325.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from seesay.data.corpus import Omission
+from seesay.data.features import RegionFiles, find_region_files, id_text, ids_beside, open_region_files
+from seesay.data.readers import Reader, register_reader
+from seesay.data.readers.builder import REPEATED_IMAGE, UNKNOWN_IMAGE, CorpusBuilder
+from seesay.data.readers.files import canonical_split, need, need_text, read_json, split_in_name
+from seesay.errors import SeesayError
+
+SHARED_IMAGE_ID = Omission("id of another image, dropped")
+_YEAR = re.compile(r"(20\d\d)")
+
+
+@register_reader
+class KarpathyReader(Reader):
+    """Reads `dataset_*.json`, with images in a folder beside it; COCO's `restval` images count as train.
+
+    Features, such as those of bottom-up attention, may be beside it, with or without images. If there are
+    several arrays, recipes name the files that they read.
+    """
+
+    name = "karpathy"
+    looks_like = "dataset_*.json with images beside it"
+    order = 10
+    skips: ClassVar[str | None] = None  # a split that is not read
+
+    def files(self, path: Path) -> list[Path]:
+        if path.is_file():
+            return [path] if path.suffix == ".json" and path.name.startswith("dataset") else []
+        return sorted([*path.glob("dataset_*.json"), *path.glob("dataset.json")])
+
+    def add(self, path: Path, builder: CorpusBuilder) -> None:
+        (file,) = self.find(path, single=True)
+        document = read_json(file)
+        records = need(document, "images", list, str(file))
+        name = document.get("dataset")
+        builder.name = name if isinstance(name, str) else file.stem
+        arrays = find_region_files(file.parent)
+        builder.uses(*arrays, *map(ids_beside, arrays))
+        features = open_region_files(arrays)
+        for index, record in enumerate(records):
+            where = f"{file}: images[{index}]"
+            if self.skips and need(record, "split", str, where) == self.skips:
+                builder.format = self.name
+                continue
+            at = _add_listed_image(builder, record, where, features)
+            if at is not None:
+                _add_listed_sentences(builder, at, record, where)
+        if self.skips and builder.format is None:
+            raise SeesayError(
+                f"{file}: has no {self.skips} images to leave out; leave out the format instead."
+            )
+        builder.features = features[0].features if len(features) == 1 else None
+
+
+@register_reader
+class WithoutRestval(KarpathyReader):
+    """Reads COCO's split file without its `restval` images: 82,783 train images, as in SCO, not 113,287."""
+
+    name = "karpathy-without-restval"
+    looks_like = "dataset_coco.json with images beside it, if you name this format"
+    skips = "restval"
+
+    def recognises(self, path: Path) -> bool:  # noqa: ARG002 — only read if it is named
+        return False
+
+
+def _add_listed_image(
+    builder: CorpusBuilder, record: Any, where: str, features: Sequence[RegionFiles]
+) -> int | None:
+    """Add an image; return its position, or None if it is missing."""
+    filename = need(record, "filename", str, where)
+    folder = str(record.get("filepath") or "")
+    in_folder = f"{folder}/{filename}" if folder else filename
+    filename = builder.distinct(filename, folder)
+    split = canonical_split(need(record, "split", str, where), where)
+    if builder.has(filename):
+        builder.issues.add(REPEATED_IMAGE, f"{where} {filename}")
+    rows = []
+    for files in features:
+        row = files.row(in_folder)
+        rows.append(files.row(filename, record.get("cocoid")) if row is None else row)
+    row = rows[0] if len(rows) == 1 else None
+    described = any(each is not None for each in rows)
+    return builder.find_image(filename, split, where, folder, row, described=described)
+
+
+def _add_listed_sentences(builder: CorpusBuilder, at: int, record: object, where: str) -> None:
+    for position, sentence in enumerate(need(record, "sentences", list, where)):
+        spot = f"{where}.sentences[{position}]"
+        if isinstance(sentence, dict) and "raw" not in sentence and "tokens" in sentence:
+            text = " ".join(map(str, need(sentence, "tokens", list, spot)))
+        else:
+            text = need_text(sentence, "raw", spot)
+        identifier = sentence.get("sentid")
+        if not isinstance(identifier, int | str) or not builder.is_repeated(identifier, text, at, spot):
+            builder.sentence(text, at, spot)
+
+
+@register_reader
+class CocoReader(Reader):
+    """Reads `captions_{train,val}{2014,2017}.json`, one or all of a folder, with images in folders beside it.
+
+    The name of a file gives the split.
+    """
+
+    name = "coco"
+    looks_like = "annotations/captions_*.json"
+    order = 20
+
+    def files(self, path: Path) -> list[Path]:
+        if path.is_file():
+            return [path] if path.suffix == ".json" and path.name.startswith("captions_") else []
+        return sorted([*path.glob("annotations/captions_*.json"), *path.glob("captions_*.json")])
+
+    def add(self, path: Path, builder: CorpusBuilder) -> None:
+        files = self.find(path)
+        years = {year for file in files for year in _YEAR.findall(file.stem)}
+        if len(years) > 1:
+            raise SeesayError(
+                f"{path}: captions of {' and '.join(sorted(years))}, which are the same images split "
+                "differently; keep one year's, or give the path of one file."
+            )
+        if path.is_file() and builder.root.name == "annotations":
+            builder.root = builder.root.parent
+        if years:
+            builder.name = "coco"  # else it is a corpus of the same format, named after its folder
+        for file in files:
+            document = read_json(file)
+            _add_sentences(document, file, _add_images(document, file, builder), builder)
+
+
+def _add_images(document: object, file: Path, builder: CorpusBuilder) -> dict[str, int | None]:
+    """Add a file's images; return the position of each id, None for missing images."""
+    split, folder = split_in_name(file.stem), file.stem.removeprefix("captions_")
+    position: dict[str, int | None] = {}
+    names: dict[str, str] = {}
+    for index, record in enumerate(need(document, "images", list, str(file))):
+        where = f"{file}: images[{index}]"
+        name, key = need(record, "file_name", str, where), _id(record, "id", where)
+        name = builder.distinct(name, folder)
+        if names.setdefault(key, name) != name:
+            builder.issues.add(SHARED_IMAGE_ID, f"{where} {name}: id {key}")
+            continue
+        if key in position or builder.has(name):
+            builder.issues.add(REPEATED_IMAGE, f"{where} {name}")
+        if key not in position:
+            position[key] = builder.find_image(name, split, where, folder)
+    return position
+
+
+def _add_sentences(
+    document: object, file: Path, position: dict[str, int | None], builder: CorpusBuilder
+) -> None:
+    for index, record in enumerate(need(document, "annotations", list, str(file))):
+        where = f"{file}: annotations[{index}]"
+        key, text = _id(record, "image_id", where), need_text(record, "caption", where)
+        at = position.get(key)
+        if key not in position:
+            builder.issues.add(UNKNOWN_IMAGE, f"{where} image_id {key}")
+            continue
+        identifier = f"{file.stem} {_id(record, 'id', where)}" if "id" in record else f"{file.stem} #{index}"
+        if not builder.is_repeated(identifier, text, at, where):
+            builder.sentence(text, at, where)
+
+
+def _id(record: object, key: str, where: str) -> str:
+    """Return an id: an integer in COCO, often text or a float in files that imitate its format."""
+    if isinstance(record, dict) and isinstance(record.get(key), str | float):
+        return id_text(record[key])
+    return id_text(need(record, key, int, where))
