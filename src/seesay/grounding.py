@@ -296,37 +296,17 @@ def colour(number: int) -> str:
     return COLOURS[number % len(COLOURS)]
 
 
-def write_groundings(image: bytes, name: str, groundings: Mapping[str, Grounding], out: Path) -> None:
-    """Draw groundings of an image side by side and write them as PNG or JPEG, depending on the suffix.
-
-    If there are several, the name of each is written below its picture.
+def write_grounding(image: bytes, name: str, grounding: Grounding, out: Path) -> None:
+    """Draw a grounding of an image and write it as PNG or JPEG, depending on the suffix.
 
     Raises:
         ImageError: the image cannot be decoded.
         SeesayError: the file has another suffix, or cannot be written.
     """
     check_file(out, FORMATS)
-    plain = Image.fromarray(EncodedImage(image, name).pixels())
-    drawn = {title: draw_grounding(plain, grounding) for title, grounding in groundings.items()}
-    picture = next(iter(drawn.values())) if len(drawn) == 1 else side_by_side(drawn)
+    picture = draw_grounding(Image.fromarray(EncodedImage(image, name).pixels()), grounding)
     with writing(out) as beside:
         picture.save(beside, FORMATS[out.suffix.lower()], quality=92)
-
-
-def side_by_side(pictures: Mapping[str, Image.Image]) -> Image.Image:
-    """Return pictures of one size beside each other on white, with their names below."""
-    width, height = next(iter(pictures.values())).size
-    gap = max(4, width // 40)
-    size = max(11, width // 20)
-    font = ImageFont.load_default(size=size)
-    sheet = Image.new("RGB", ((width + gap) * len(pictures) - gap, height + 2 * gap + size), "white")
-    draw = ImageDraw.Draw(sheet)
-    for number, (name, picture) in enumerate(pictures.items()):
-        left = number * (width + gap)
-        sheet.paste(picture, (left, 0))
-        title = name if draw.textlength(name, font=font) <= width else Path(name).name
-        draw.text((left + width // 2, height + gap), title, fill="black", font=font, anchor="ma")
-    return sheet
 
 
 def draw_grounding(image: Image.Image, grounding: Grounding) -> Image.Image:

@@ -31,7 +31,6 @@ def test_of_a_corpus(scenes: Path) -> None:
         assert line.split() == [str(concept["count"]), concept["part_of_speech"], concept["word"]]
     assert f"{len(counts)} concepts of {told['sentences']} training sentences" in done.stderr
     assert "Fewer than the 256 wanted" in done.stderr
-    assert "Fewer" not in seesay("concepts", scenes, "-k", 3).stderr
 
 
 def test_of_a_run_they_are_those_of_its_corpus(run: Path, scenes: Path) -> None:

@@ -34,12 +34,12 @@ def index(photos: Path) -> Path:
 
 def test_the_other_run_orders_the_best_results_of_a_search(index: Path, pair_run: Path) -> None:
     plain = json.loads(seesay("search", index, TEXT, "--json").stdout)["results"]
-    options = ("--rerank", pair_run, "-k", 5, "--shortlist", 6)
+    options = ("--rerank", pair_run, "-k", 5)
     done = seesay("search", index, TEXT, *options, "--json")
     rows = json.loads(done.stdout)["results"]
-    assert "6 re-ranked" in done.stderr
+    assert "8 re-ranked" in done.stderr
     assert len(rows) == 5
-    assert {row["path"] for row in rows} < {row["path"] for row in plain[:6]}
+    assert {row["path"] for row in rows} < {row["path"] for row in plain}
     assert [row["score"] for row in rows] == sorted((row["score"] for row in rows), reverse=True)
     run = Run.load(str(pair_run))
     np.testing.assert_allclose(
@@ -83,8 +83,3 @@ def test_a_run_that_is_not_there_is_told_in_one_line(index: Path) -> None:
     told = seesay("search", index, TEXT, "--rerank", "nowhere", code=2).stderr
     assert "nowhere: no run there" in told
     assert len(told.splitlines()) == 1
-
-
-def test_a_shortlist_needs_a_run_that_re_ranks_it(index: Path) -> None:
-    told = seesay("search", index, TEXT, "--shortlist", 6, code=2).stderr
-    assert told == "seesay: --shortlist is for --rerank RUN; name the run.\n"

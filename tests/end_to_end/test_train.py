@@ -28,12 +28,9 @@ def test_interrupted_then_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "this run used schedule.epochs=1, you asked for 80" in said
     assert "encoders" not in said  # which nobody asked for
 
-    done = seesay(*command, "--resume", "--set", "dim=24")  # reads the run's own recipe, of that width
-    assert "Split val has 1 image; with at most ten, R@10 of image retrieval is always 100." in done.stderr
+    seesay(*command, "--resume", "--set", "dim=24")  # reads the run's own recipe, of that width
     recipe = Run.load(str(out)).recipe
     assert (recipe.corpus, recipe.schedule.epochs) == ("scenes", 1)
-    measured = seesay("evaluate", out)
-    assert "Split test has 1 image;" in measured.stderr
 
 
 def interrupted(*_: object) -> None:

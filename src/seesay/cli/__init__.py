@@ -7,11 +7,11 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache, partial
+from functools import partial
 from importlib import import_module
-from typing import Any, NoReturn, TextIO, cast
+from typing import NoReturn, TextIO, cast
 
 import typer
 from typer.main import get_command
@@ -24,13 +24,10 @@ from seesay.progress import visible
 
 __all__ = ["app", "main", "with_all_commands"]
 
-_MODULES = ("use", "learn", "look")
-_QUICK = {"search": "use"}  # commands that must start at once, and their modules
-
 
 def with_all_commands() -> typer.Typer:
     """Return the application with every command."""
-    for name in _MODULES:
+    for name in ("use", "learn", "look"):
         import_module(f"seesay.cli.{name}")
     return app
 
@@ -56,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     fail = partial(_fail, as_json=as_json)
     try:
         with naming_extras():
-            code = _command(given[0])(given, standalone_mode=False, obj=given)
+            code = get_command(with_all_commands())(given, standalone_mode=False, obj=given)
         if code == STOPPED:  # typer's code for Ctrl-C
             raise KeyboardInterrupt
         sys.exit(code if isinstance(code, int) else 0)
@@ -86,23 +83,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         fail(f"{message()} See: seesay{command} --help")
     finally:
         choose_device(before)
-        _ignore_closed_pipe()
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:  # `seesay recipes | head -1` closes the pipe; that is not an error
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if sys.stdout is output:
             sys.stdout, sys.stderr = streams
-
-
-def _command(name: str) -> Callable[..., Any]:
-    """Return the application with one command or all; adding a command takes two milliseconds."""
-    if name in _QUICK:
-        import_module(f"seesay.cli.{_QUICK[name]}")
-    else:
-        with_all_commands()
-    return _built(name in _QUICK)
-
-
-@cache
-def _built(quick: bool) -> Callable[..., Any]:  # noqa: ARG001 — the key of the cache
-    return get_command(app)
 
 
 def _fail(message: str, as_json: bool) -> NoReturn:
@@ -112,11 +98,3 @@ def _fail(message: str, as_json: bool) -> NoReturn:
         with suppress(OSError):
             print(json.dumps({"error": message}, ensure_ascii=False))
     sys.exit(2)
-
-
-def _ignore_closed_pipe() -> None:
-    # `seesay recipes | head -1` closes the pipe; that is not an error.
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -12,11 +12,9 @@ import typer
 
 from seesay.cli import options as opt
 from seesay.cli import printing as console
-from seesay.errors import SeesayError
 from seesay.paths import home_expanded
 
 if TYPE_CHECKING:
-    from seesay.recipes.table import TableDefinition
     from seesay.results.tables import PaperTable
 
 
@@ -53,7 +51,6 @@ def train(
     start = load_run(start_from) if start_from is not None else None
     corpus = reading.read(data or opt.HERE, phrases=learns_phrases(recipe))
     console.print_left_out(corpus.issues)
-    console.tell_if_small(corpus, "val")
     resolved = load_recipe(recipe, corpus.name, change or ())
     if line := settings_line(resolved.name, [resolved]):
         console.tell(line)
@@ -129,10 +126,6 @@ def evaluate(
             "the default) or with any of them."
         ),
     ] = None,
-    at: Annotated[
-        str | None,
-        typer.Option(metavar="K,...", help="For retrieval: also measure recall at these K, such as 20,50."),
-    ] = None,
     record: opt.Record = None,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
@@ -144,7 +137,6 @@ def evaluate(
     """
     from seesay.protocols.evaluate import evaluate as measure
     from seesay.protocols.evaluate import open_entry
-    from seesay.recipes.table import parse_numbers
     from seesay.results.rows import Row, differences, make_record, provenance, record_row
     from seesay.results.terminal import print_result
     from seesay.runs.run import Run
@@ -164,7 +156,6 @@ def evaluate(
         against=against,
         iou=iou,
         boxes=boxes,
-        at=parse_numbers(at, "--at") if at is not None else None,
     )
     if record is not None:
         seconds = time.monotonic() - started
@@ -174,7 +165,6 @@ def evaluate(
         console.print_json(result)
     else:
         system = alone.system if alone else None
-        console.tell_if_small(corpus, split)
         print_result(result, system, corpus.name, differences(alone) if alone else (), console.wide())
 
 
@@ -287,7 +277,6 @@ def compare(
     reading: opt.Reading,
     split: opt.Split = "test",
     protocol: opt.Protocol = None,
-    against: opt.Against = None,
     record: opt.Record = None,
     output: TableOutput,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
@@ -297,12 +286,11 @@ def compare(
     Runs that differ only in their seed share a row. Published rows of the same corpus stand beside them. The
     corpus is by default that of training.
     """
-    from seesay.protocols.evaluate import open_entries, open_entry
+    from seesay.protocols.evaluate import open_entries
     from seesay.results.comparison import compare_entries
 
-    output.check(data, reading.images, against, *entries)
+    output.check(data, reading.images, *entries)
     opened = open_entries(entries)
-    other = open_entry(against) if against is not None else None
     corpus = reading.read_of(opened, data)
     output.check(corpus.root)  # which the runs name
     shown = compare_entries(
@@ -311,7 +299,6 @@ def compare(
         split,
         protocol,
         console.tell,
-        against=other,
         record=record,
         metrics=output.columns,
         resamples=output.draws,
@@ -357,13 +344,9 @@ def table(
     With --data, missing runs are trained and measured on that corpus; run it again to resume. Without it,
     recorded rows are shown.
     """
-    from seesay.recipes.table import list_tables, parse_numbers
+    from seesay.recipes.table import list_tables, load_table, parse_numbers
 
     if name is None:
-        of_one: dict[str, object] = {"--data": data, "--results": results, "--rows": rows, "--set": change}
-        of_one |= {"--record": record, "--metrics": output.metrics, "--intervals": output.intervals}
-        of_one |= {"--out": output.out}
-        opt.refuse(of_one, "is for a table; name one.")
         console.show_names([(each.name, each.title) for each in list_tables()], output.as_json)
         return
     from seesay.results.recorded import recorded_table
@@ -371,10 +354,9 @@ def table(
 
     output.check(data, reading.images, results, name)
     numbers = parse_numbers(seeds, "--seeds")
-    definition = _definition(name, rows)
+    definition = load_table(name).only([row.strip() for row in rows.split(",")] if rows else ())
     if data is None:
-        needing: dict[str, object] = {"--set": change, "--record": record, "--intervals": output.intervals}
-        needing |= {"--seeds": seeds != "1", "--no-train": not may_train, "--runs": folder != opt.RUNS}
+        needing = {"--set": change, "--record": record, "--seeds": seeds != "1", "--no-train": not may_train}
         opt.refuse(needing, "needs a corpus to measure on; name it with --data.")
         is_file = results is None or results.is_file() or results.suffix == ".jsonl"
         rows_of = results if is_file else recorded_rows(str(results))
@@ -389,13 +371,3 @@ def table(
         runs = TableRuns(definition, corpus, folder, split, change or (), may_train, output.draws)
         shown = measure_table(runs, numbers, console.tell, record, output.columns)
     output.show(shown)
-
-
-def _definition(name: str, rows: str | None) -> TableDefinition:
-    """Return the table of that name, with those rows; a run is named in the error."""
-    from seesay.recipes.table import is_table, load_table
-    from seesay.runs.folders import included_runs
-
-    if not is_table(name) and (Path(name).exists() or name in {run.name for run in included_runs()}):
-        raise SeesayError(f"{name} is no table; to show runs and scores: seesay compare {shlex.quote(name)}")
-    return load_table(name).only([row.strip() for row in rows.split(",")] if rows else ())

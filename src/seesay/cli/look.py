@@ -97,13 +97,7 @@ def concepts(
     image: Annotated[
         Path | None, typer.Argument(metavar="IMAGE", help="An image file, if the first argument is a run.")
     ] = None,
-    k: Annotated[
-        int | None,
-        typer.Option("-k", min=1, help="Number of concepts; by default 256 for a corpus, 10 for an image."),
-    ] = None,
-    min_count: Annotated[
-        int, typer.Option(min=1, help="For a corpus: the minimum number of sentences with the word.")
-    ] = 5,
+    k: Annotated[int, typer.Option("-k", min=1, help="Number of concepts of an image.")] = 10,
     *,
     reading: opt.Reading,
     as_json: opt.Json = False,
@@ -111,28 +105,20 @@ def concepts(
     """List the most frequent content words of a corpus, or the concepts that a run sees in an image."""
     from seesay.data.sources import FileSource
     from seesay.runs.load import is_run, load_run
-    from seesay.text.concepts import MAX_CONCEPTS, MIN_COUNT, ConceptVocabulary
+    from seesay.text.concepts import ConceptVocabulary
 
-    a_run = is_run(source)
-    opt.refuse({"--min-count": min_count != MIN_COUNT and (a_run or image is not None)}, "is for a corpus.")
     if image is not None:
         from seesay.runs.predictions import image_concepts
 
-        found = image_concepts(load_run(source), FileSource(image).read(), str(image), k or 10)
-        if as_json:
-            console.print_json(found)
-        for concept in found if not as_json else ():
-            print(f"{concept.score:.3f}  {concept.part_of_speech:<9}  {concept.word}")
-        return
-    if a_run:
+        found = image_concepts(load_run(source), FileSource(image).read(), str(image), k)
+        console.show(found, as_json, console.print_image_concepts)
+    elif is_run(source):
         from seesay.runs.predictions import run_concepts
 
-        opt.refuse({"-k": k}, "is for a corpus or an image; a run's concepts are all listed.")
-        vocabulary = run_concepts(load_run(source))
+        console.show(run_concepts(load_run(source)), as_json, console.print_concepts)
     else:
         train = reading.read(Path(source)).split("train")
-        vocabulary = ConceptVocabulary.from_texts(train.texts(), k or MAX_CONCEPTS, min_count)
-    console.show(vocabulary, as_json, console.print_concepts)
+        console.show(ConceptVocabulary.from_texts(train.texts()), as_json, console.print_concepts)
 
 
 # The groups of recipes, each with the beginnings of their names.

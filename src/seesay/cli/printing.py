@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -17,9 +16,10 @@ from seesay.progress import CONTROLS, visible
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from seesay.data.corpus import Corpus, Issues
+    from seesay.data.corpus import Issues
     from seesay.grounding import Grounding
     from seesay.results.formats import Table
+    from seesay.runs.predictions import SeenConcept
     from seesay.runs.summary import TrainingSummary
     from seesay.search import Answer, Index
     from seesay.search.update import UpdateReport
@@ -54,31 +54,31 @@ def print_json(result: object) -> None:
     print(CONTROLS.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text))
 
 
-def show_answer(answer: Answer, index: Index, query: str, as_json: bool, by_score: bool) -> None:
+def show_answer(answer: Answer, index: Index, as_json: bool, by_score: bool) -> None:
     """Print an answer as JSON or as a line for each hit, and notes about it on standard error.
 
     A line begins with the probability that the hit is right, or with its score if it has no probability or
     the hits are ordered by the scores of another run (`by_score`). A note separates those that are unlikely.
-    On a terminal the query is printed first.
     In JSON, an image whose file is missing has `"gone": true`.
     """
     roots = index.roots()
-    gone = [hit.path is not None and index.file_at(hit.path) is None for hit in answer]
+    rows = [hit.to_dict(roots) for hit in answer]
+    gone = [
+        row for row, hit in zip(rows, answer, strict=True) if hit.path and index.file_at(hit.path) is None
+    ]
+    for row in gone:
+        row["gone"] = True
     if as_json:
-        rows = [
-            hit.to_dict(roots) | ({"gone": True} if lost else {})
-            for hit, lost in zip(answer, gone, strict=True)
-        ]
         print_json(answer.to_dict(roots) | {"results": rows})
     else:
-        if sys.stdout.isatty():
-            print(f"\033[1m{for_screen(query)}\033[0m")
-        for before, hit in zip([None, *answer], answer, strict=False):
-            if not hit.fits and (before is None or before.fits) and not by_score:
-                tell("Less likely:" if before else "Unlikely:")
-            shown = hit.to_dict(roots)["path"] if hit.path else hit.text
+        fitted = True
+        for hit, row in zip(answer, rows, strict=True):
+            if fitted and not hit.fits and not by_score:
+                tell("Unlikely:" if hit is answer[0] else "Less likely:")
+                fitted = False
             number = hit.score if by_score or hit.probability is None else hit.probability
-            print(for_screen(f"{number:.3f}  {shown}"))
+            line = f"{number:.3f}  {row.get('path', hit.text)}"
+            print(visible(line) if sys.stdout.isatty() else line)
     if answer and answer.certainty != "sure":
         tell(_UNSURE[answer.certainty])
     for typed, meant in answer.corrected_words.items():
@@ -86,17 +86,11 @@ def show_answer(answer: Answer, index: Index, query: str, as_json: bool, by_scor
     if answer.unknown_words:
         words = ", ".join(f"'{word}'" for word in answer.unknown_words[:20])
         tell(f"Unknown words: {words}.")
-    if not any(gone):
-        return
-    from seesay.search.roots import holding
-
-    paths, absent = [hit.path or "" for hit, lost in zip(answer, gone, strict=True) if lost], index.absent()
-    away = [root for path in paths if (root := holding(absent, path))]
-    for root, count in Counter(away).items():
-        tell(f"{count} of these files are in {root.folder}, which is not available.")
-    if len(away) < len(paths):
+    if gone:
+        away = [str(root.folder) for root in index.absent()]
+        hint = f"connect {', '.join(away)}, or update" if away else "update"
         tell(
-            f"{len(paths) - len(away)} of these files are missing; update the index: "
+            f"{len(gone)} of these files are missing; {hint} the index: "
             f"seesay index --out {quote(index.place)}"
         )
 
@@ -111,33 +105,40 @@ def print_grounding(found: Grounding, sentence: str) -> None:
     from seesay.grounding import colour
 
     out, coloured = wide(), Text(sentence)
-    styles = [f"bold {colour(i)}" for i in range(len(found.phrases))]
-    for phrase, style in zip(found.phrases, styles, strict=True):
+    lines = []
+    for i, phrase in enumerate(found.phrases):
+        style = f"bold {colour(i)}"
         coloured.stylize(style, phrase.start, phrase.end)
-    if sys.stdout.isatty():
-        out.print(coloured)
-    for phrase, style in zip(found.phrases, styles, strict=True):
         for place in phrase.places:
             numbers = "  ".join(f"{value:6.0f}" for value in place.box)
             shown = place.score if place.probability is None else place.probability
-            out.print(Text.assemble(f"{shown:.3f}  {numbers}  ", (phrase.text, style)), soft_wrap=True)
+            lines.append(Text.assemble(f"{shown:.3f}  {numbers}  ", (phrase.text, style)))
         if phrase.places and not phrase.fits:
             tell(f"'{phrase.text}': probably not in this image; the box is the best guess.")
         if not phrase.known:
             tell(f"'{phrase.text}': the run knows none of its words.")
+    for line in [coloured, *lines] if sys.stdout.isatty() else lines:
+        out.print(line, soft_wrap=True)
     for typed, meant in found.corrected_words.items():
         tell(f"Looked for '{meant}', not for '{typed}'; text in double quotes is not corrected.")
+
+
+def print_image_concepts(concepts: Sequence[SeenConcept]) -> None:
+    """Print a line for each concept of an image, with its score."""
+    for concept in concepts:
+        print(f"{concept.score:.3f}  {concept.part_of_speech:<9}  {concept.word}")
 
 
 def print_concepts(vocabulary: ConceptVocabulary) -> None:
     """Print a line for each concept: the number of sentences with it, its part of speech and its word."""
     for concept in vocabulary.concepts:
         print(f"{concept.count:7}  {concept.part_of_speech:<9}  {concept.word}")
+    found = len(vocabulary.concepts)
     tell(
-        f"{len(vocabulary.concepts)} concepts of {vocabulary.sentences} training sentences; "
+        f"{found} concepts of {vocabulary.sentences} training sentences; "
         f"{vocabulary.without} of these have no content word."
     )
-    _tell_fewer(len(vocabulary.concepts), vocabulary.wanted)
+    _tell_fewer(found, vocabulary.wanted)
 
 
 def show_names(rows: Sequence[tuple[str, str]], as_json: bool = False) -> None:
@@ -169,8 +170,8 @@ def print_training(summary: TrainingSummary, folder: Path, outside: bool = False
     print(f"Next: seesay evaluate {quote(str(folder))}{' --allow-outside' if outside else ''}")
 
 
-def print_update(place: str, report: UpdateReport, images: int, sentences: int, added: int) -> None:
-    """Print what `seesay index` did, and how many images and sentences the index holds now."""
+def print_update(place: str, report: UpdateReport, added: int, images: int, sentences: int) -> None:
+    """Print what `seesay index` did, with `added` sentences, and what the index holds now."""
     from seesay.data.suffixes import unread_lines
 
     counts = {name: getattr(report, name) for name in ("added", "changed", "moved", "deleted", "unchanged")}
@@ -215,11 +216,6 @@ class Screen:
         return getattr(self._terminal, name)
 
 
-def for_screen(text: str) -> str:
-    """Return a line for standard output, escaped by `visible` if that is a terminal."""
-    return visible(text) if sys.stdout.isatty() else text
-
-
 def print_corpus(
     summary: Mapping[str, Any],
     vocabulary: Mapping[str, Any] | None = None,
@@ -237,38 +233,35 @@ def print_corpus(
         return str(of) if isinstance(of, int) else f"{of['min']}-{of['max']}, mean {of['mean']:.1f}"
 
     rows = [[name, *(count(split[key]) for key in keys)] for name, split in summary["splits"].items()]
-    out = wide()
+    out, lines = wide(), []
     out.print(Table(headings, rows, title=f"{summary['corpus']}: {summary['root']}").terminal())
     for name, split in summary["splits"].items():
         if shared := split.get("shared"):
-            out.print(
+            lines.append(
                 f"Shared sentences ({name}): {shared['sentences']} are those of several images, so R@1 is at "
                 f"most {shared['i2t']} for sentences (i2t) and {shared['t2i']} for images (t2i); "
-                "--protocol shared-sentences credits each of these images.",
-                highlight=False,
+                "--protocol shared-sentences credits each of these images."
             )
     if vocabulary:
-        out.print(
+        lines.append(
             f"Vocabulary (train): {vocabulary['words']} words, {vocabulary['once']} of them once; "
-            f"{vocabulary['unseen_test']:.2f} % of the test words are not among them.",
-            highlight=False,
+            f"{vocabulary['unseen_test']:.2f} % of the test words are not among them."
         )
     if rare_words:
-        out.print(
+        lines.append(
             f"Rare words: of {rare_words['words']} test words {rare_words['below 10']:.1f} % occur less than "
-            f"ten times in train, {rare_words['at most 1']:.1f} % at most once.",
-            highlight=False,
+            f"ten times in train, {rare_words['at most 1']:.1f} % at most once."
         )
     if similar_sentences:
         shares = ", ".join(f"{share:.1f}" for share in similar_sentences["by_pairs"])
-        out.print(
+        lines.append(
             f"Similar sentences: % of {similar_sentences['images']} images by how many of the ten pairs of "
-            f"five sentences have a cosine of at least {similar_sentences['threshold']} (0 to 10): {shares}.",
-            highlight=False,
+            f"five sentences have a cosine of at least {similar_sentences['threshold']} (0 to 10): {shares}."
         )
     for kind, found in summary["issues"].items():
-        line = f"{found['count']} × {kind}, such as {'; '.join(found['examples'][:3])}"
-        out.print(for_screen(line), highlight=False, markup=False)
+        lines.append(f"{found['count']} × {kind}, such as {'; '.join(found['examples'][:3])}")
+    for line in lines:
+        out.print(line, highlight=False, markup=False)
 
 
 def print_left_out(issues: Issues) -> None:
@@ -305,18 +298,7 @@ def print_info(info: Mapping[str, Any]) -> None:
         f"faults: {len(info['faults'])}",
         *(f"  {path}: {reason}" for path, reason in info["faults"].items()),
     ]
-    for line in lines:
-        print(for_screen(line))
-
-
-def tell_if_small(corpus: Corpus, split: str) -> None:
-    """Print a warning on standard error if a split has so few images that its recall means nothing."""
-    count = sum(image.split == split for image in corpus.images)
-    if 0 < count <= 10 and not corpus.has_boxes:
-        tell(
-            f"Split {split} has {count} image{'s'[: count - 1]}; with at most ten, R@10 of image retrieval "
-            "is always 100."
-        )
+    print("\n".join(lines))
 
 
 def wide() -> Console:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
@@ -17,29 +17,24 @@ from seesay.errors import SeesayError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from seesay.runs.run import Run
     from seesay.search import Answer, Query
     from seesay.search.update import UpdateReport
 
 
-SUFFIX = ".seesay"
-"""The end of the name of an index's folder, by which the only one here is found."""
-
+SUFFIX = ".seesay"  # of the folders of indexes
 _GROUND_RUN = "seesay-ground"
-_SHORTLIST = 100
+_SHORTLIST = 100  # results that are ranked again, at least
 
 ImageFile = Annotated[Path, typer.Argument(metavar="IMAGE", help="An image file.")]
 IndexPlace = Annotated[
     str, typer.Argument(metavar="INDEX", help="The folder of the index, or its address in PostgreSQL.")
 ]
 Count = Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of results.")]
-Prefix = Annotated[
-    str, typer.Option(help="A prefix of all paths, such as /photos, behind a proxy that serves other sites.")
+Rerank = Annotated[
+    str | None,
+    typer.Option(metavar="RUN", help="Re-rank the best 100 results with this run, such as a pair matcher."),
 ]
-TokenFile = Annotated[Path | None, typer.Option(help="A file of tokens, one of which clients must send.")]
 Root = Annotated[
     list[str] | None,
     typer.Option(
@@ -50,50 +45,27 @@ Root = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class Ranking:
-    """How many results are shown, and a run that ranks the best of them again."""
+def _reranked(answer: Answer, run: Run, files: Sequence[Path], sentences: Sequence[str], k: int) -> Answer:
+    """Return the best `k` hits by the scores of a run; those without a file in `files` come last."""
+    import numpy as np
 
-    k: Count = 10
-    rerank: Annotated[
-        str | None,
-        typer.Option(metavar="RUN", help="Re-rank the best results with this run, such as a pair matcher."),
-    ] = None
-    shortlist: Annotated[
-        int,
-        typer.Option(
-            min=1, help="With --rerank: the number of results to re-rank; a search re-ranks at least -k."
-        ),
-    ] = _SHORTLIST
+    scores = run.score(files, sentences).ravel()
+    if not np.isfinite(scores).all():
+        raise SeesayError("--rerank: a score is not finite; the weights of the run are damaged.")
+    console.tell(f"{len(scores)} re-ranked.")
+    best = [replace(answer[i], score=float(scores[i])) for i in np.argsort(-scores, kind="stable")]
+    answer[:] = [*best, *answer[len(best) :]][:k]
+    return answer
 
-    @property
-    def candidates(self) -> int:
-        """The number of results to find."""
-        return self.k if self.rerank is None else max(self.k, self.shortlist)
 
-    def run(self) -> Run | None:
-        """Load the run whose scores rank again, if one is named."""
-        from seesay.runs.load import load_run
-        from seesay.runs.run import check_one_score
+def _reranking(name: str | None) -> Run | None:
+    from seesay.runs.load import load_run
+    from seesay.runs.run import check_one_score
 
-        if self.rerank is None:
-            opt.refuse({"--shortlist": self.shortlist != _SHORTLIST}, "is for --rerank RUN; name the run.")
-            return None
-        run = load_run(self.rerank)
-        check_one_score(run)
-        return run
-
-    def reordered(self, found: Answer, ids: Sequence[int], scores: NDArray[np.float32]) -> Answer:
-        """Return the best hits by new scores (n,) of `ids`; hits without one, of missing files, come last."""
-        import numpy as np
-
-        if not np.isfinite(scores).all():
-            raise SeesayError("--rerank: a score is not finite; the weights of the run are damaged.")
-        console.tell(f"{len(ids)} re-ranked.")
-        hits, known = {hit.id: hit for hit in found}, set(ids)
-        best = [replace(hits[ids[i]], score=float(scores[i])) for i in np.argsort(-scores, kind="stable")]
-        found[:] = [*best, *(hit for hit in found if hit.id not in known)][: self.k]
-        return found
+    if name is None:
+        return None
+    check_one_score(run := load_run(name))
+    return run
 
 
 _INDEX_EXAMPLES = """Example: seesay index ~/Pictures --out pictures.seesay
@@ -171,12 +143,11 @@ def index(
             if isinstance(report, SeesayError):
                 console.tell(str(report))
                 return
-            images, texts_now = opened.count("image"), opened.count("sentence")
+            counts = {"images": opened.count("image"), "sentences": opened.count("sentence")}
             if as_json:
-                counts = {"sentences_added": added, "images": images, "sentences": texts_now}
-                console.print_json(asdict(report) | counts)
+                console.print_json(asdict(report) | counts | {"sentences_added": added})
             else:
-                console.print_update(out, report, images, texts_now, added)
+                console.print_update(out, report, added, **counts)
 
         removed = 0
         for folder in remove or ():
@@ -223,8 +194,8 @@ def search(
             "quotes is not corrected.",
         ),
     ],
-    *,
-    ranking: Ranking,
+    k: Count = 10,
+    rerank: Rerank = None,
     where: Annotated[
         str | None,
         typer.Option(
@@ -240,7 +211,7 @@ def search(
     from seesay.search import Index
     from seesay.search.filters import Filter
 
-    run = ranking.run()
+    run = _reranking(rerank)
     Filter.parse(where or "")  # a mistake in it is told before a run is loaded
     folder, query = _index_and_query(given)
     asked, where = _query(query, where)
@@ -248,12 +219,12 @@ def search(
         raise SeesayError("--rerank needs a query of a single sentence; shorten it.")
     with Index.open(folder) as opened:
         ready = opened.prepare(asked)
-        answer = opened.search(ready, ranking.candidates, where)
+        answer = opened.search(ready, k if run is None else max(k, _SHORTLIST), where)
         if run is not None:
-            files = {hit.id: file for hit in answer if (file := opened.file_at(str(hit.path))) is not None}
-            scores = run.score(list(files.values()), ready.query.sentences)[:, 0]
-            answer = ranking.reordered(answer, list(files), scores)
-        console.show_answer(answer, opened, query, as_json, run is not None)
+            answer.sort(key=lambda hit: opened.file_at(str(hit.path)) is None)
+            files = [file for hit in answer if (file := opened.file_at(str(hit.path))) is not None]
+            answer = _reranked(answer, run, files, ready.query.sentences, k)
+        console.show_answer(answer, opened, as_json, run is not None)
         if answer.query_meant:
             console.tell(f"Did you mean: {answer.query_meant}?")
         if answer and answer.where_meant:
@@ -271,26 +242,24 @@ def _index_and_query(given: list[str]) -> tuple[str, str]:
     """Return the index and the query of a search, whose words need no quotes in the shell."""
     first, *others = given
     is_index = first.endswith(SUFFIX) or Path(first).is_dir() or ("/" in first and not Path(first).is_file())
-    here = _indexes_here()
-    if others and (is_index or not here):
+    if others and (is_index or not _indexes_here()):
         return first, " ".join(others)
-    return _only(here), " ".join(given)
+    return _only_index(), " ".join(given)
 
 
 def _indexes_here() -> list[str]:
-    """Return the indexes in the current folder."""
     from seesay.search.places import store_exists
 
     return sorted(str(folder) for folder in Path().glob(f"*{SUFFIX}") if store_exists(folder))
 
 
-def _only(here: list[str]) -> str:
+def _only_index() -> str:
     """Return the only index in the current folder."""
+    here = _indexes_here()
     if len(here) == 1:
         return here[0]
-    names = ", ".join(here)
     if here:
-        raise SeesayError(f"There are several indexes here; name one of them first: {names}.")
+        raise SeesayError(f"There are several indexes here; name one of them first: {', '.join(here)}.")
     raise SeesayError(
         f"There is no index (*{SUFFIX}) in {Path().resolve()}; name one, or create one: "
         f"seesay index PHOTOS --out pictures{SUFFIX}"
@@ -298,17 +267,16 @@ def _only(here: list[str]) -> str:
 
 
 def _query(text: str, where: str | None) -> tuple[Query, str | None]:
-    """Parse a query with conditions among its words, as in the page's one box; they are added to the filter.
+    """Parse a query with conditions among its words, which are added to the filter.
 
     The name of an image file means that image, whatever signs it contains.
     """
-    from seesay.data.headers import file_format
-    from seesay.paths import open_file
+    from seesay.data.suffixes import IMAGE_SUFFIXES
     from seesay.search import Query
     from seesay.search.filters import split_typed
 
-    with suppress(OSError, ValueError), open_file(Path(text)) as file:  # not a valid file name
-        if file_format(file) is not None:
+    with suppress(OSError):  # the text is too long for a name
+        if Path(text).suffix.lower() in IMAGE_SUFFIXES and Path(text).is_file():
             return Query.of(Path(text)), where
     query, conditions = split_typed(text)
     if conditions and not query:
@@ -320,21 +288,20 @@ def _query(text: str, where: str | None) -> tuple[Query, str | None]:
 def sentences(
     folder: IndexPlace,
     image: ImageFile,
-    *,
-    ranking: Ranking,
+    k: Count = 10,
+    rerank: Rerank = None,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
     """Find the sentences of an index that describe an image; print score and sentence."""
     from seesay.search import Index
 
-    run = ranking.run()
+    run = _reranking(rerank)
     with Index.open(folder) as opened:
-        answer = opened.sentences_for(image, ranking.candidates)
+        answer = opened.sentences_for(image, k if run is None else max(k, _SHORTLIST))
         if run is not None:
-            scores = run.score([image], [str(hit.text) for hit in answer])[0]
-            answer = ranking.reordered(answer, [hit.id for hit in answer], scores)
-        console.show_answer(answer, opened, str(image), as_json, run is not None)
+            answer = _reranked(answer, run, [image], [str(hit.text) for hit in answer], k)
+        console.show_answer(answer, opened, as_json, run is not None)
     if not answer:
         console.tell(
             f"{folder}: no sentences in this index; add some: "
@@ -351,13 +318,8 @@ def ground(
         typer.Argument(metavar="SENTENCE", help="A phrase, or a sentence whose noun phrases are located."),
     ],
     run: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="RUN",
-            help=f"The run of a grounding recipe that locates phrases; by default {_GROUND_RUN}. Repeat "
-            "it to compare runs, drawn side by side.",
-        ),
-    ] = None,
+        str, typer.Option(metavar="RUN", help="The run of a grounding recipe that locates phrases.")
+    ] = _GROUND_RUN,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Maximum number of boxes of a phrase.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Also draw the boxes: a PNG or JPEG file.")] = None,
     overwrite: opt.Overwrite = False,
@@ -366,24 +328,18 @@ def ground(
 ) -> None:
     """Locate the phrases of a sentence in an image; print probability, box (x1 y1 x2 y2) and phrase."""
     from seesay.data.sources import FileSource
-    from seesay.grounding import FORMATS, load_grounder, write_groundings
+    from seesay.grounding import FORMATS, load_grounder, write_grounding
     from seesay.paths import check_file, check_output
 
     if out is not None:
         check_file(out, FORMATS)  # before anything is computed
         check_output(out, [image], overwrite)
     data = FileSource(image).read()
-    names = run or [_GROUND_RUN]
-    found = {name: load_grounder(name).ground(data, str(image), sentence, k) for name in names}
+    found = load_grounder(run).ground(data, str(image), sentence, k)
     if out is not None:
-        write_groundings(data, str(image), found, out)
-    if as_json and len(found) > 1:
-        console.print_json({name: grounding.to_dict() for name, grounding in found.items()})
-    for name, grounding in found.items() if not as_json or len(found) == 1 else ():
-        if len(found) > 1:
-            print(f"{name}:")
-        console.show(grounding, as_json, console.print_grounding, sentence)
-    if not any(phrase.places for grounding in found.values() for phrase in grounding.phrases):
+        write_grounding(data, str(image), found, out)
+    console.show(found, as_json, console.print_grounding, sentence)
+    if not any(phrase.places for phrase in found.phrases):
         raise typer.Exit(opt.NOTHING_FOUND)
 
 
@@ -430,7 +386,10 @@ def serve(
             metavar="NAME", help="Also answer to this name, such as photos.example.org or *.example.org."
         ),
     ] = None,
-    prefix: Prefix = "",
+    prefix: Annotated[
+        str,
+        typer.Option(help="A prefix of all paths, such as /photos, behind a proxy that serves other sites."),
+    ] = "",
     proxy: Annotated[
         list[str] | None,
         typer.Option(
@@ -438,7 +397,9 @@ def serve(
             help="A reverse proxy or network whose X-Forwarded headers are trusted.",
         ),
     ] = None,
-    token_file: TokenFile = None,
+    token_file: Annotated[
+        Path | None, typer.Option(help="A file of tokens, one of which clients must send.")
+    ] = None,
     photos: Annotated[
         list[Path] | None,
         typer.Option(
@@ -474,7 +435,7 @@ def serve(
         if opens:
             webbrowser.open(address)
 
-    places = places or [_only(_indexes_here())]
+    places = places or [_only_index()]
     if root and len(places) > 1:
         raise SeesayError("--root is for a single index; serve this one by itself, or update it here.")
     added = photos or []
@@ -503,12 +464,11 @@ def serve(
 
 
 @opt.command(epilog="Example: seesay openapi > openapi.json")
-def openapi(prefix: Prefix = "", token_file: TokenFile = None) -> None:
+def openapi() -> None:
     """Print the OpenAPI schema of what seesay serve answers, without a server."""
     from seesay.web.app import create_app
-    from seesay.web.options import ServerOptions
 
-    console.print_json(create_app({}, ServerOptions(prefix=prefix, token_file=token_file)).openapi())
+    console.print_json(create_app({}).openapi())
 
 
 @opt.command(epilog="Example: seesay token > token; seesay serve --host 0.0.0.0 --token-file token")
@@ -523,13 +483,7 @@ def _roots(given: list[str]) -> str | dict[str, str] | None:
     """Return the folder of `--root`, or its folders by name; None without any."""
     if len(given) == 1 and (Path(given[0]).is_dir() or "=" not in given[0]):
         return given[0]
-    named = dict[str, str]()
     for each in given:
-        name, sign, folder = each.partition("=")
-        while "=" in folder and not Path(folder).is_dir():  # the name may also contain an equals sign
-            more, _, folder = folder.partition("=")
-            name = f"{name}={more}"
-        if not sign:
+        if "=" not in each:
             raise SeesayError(f"--root {each}: write NAME=FOLDER for each folder of the index.")
-        named[name] = folder
-    return named or None
+    return dict(each.split("=", 1) for each in given) or None
