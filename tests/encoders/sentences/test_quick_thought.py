@@ -11,6 +11,7 @@ import torch
 from seesay.encoders.networks.sentences import contrast
 from seesay.encoders.sentences.quick_thought import QuickThought, random_pairs
 from seesay.encoders.sentences.word_vectors import Bags
+from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 
 THINGS = ["dog", "man", "boat", "horse", "bird", "car", "child", "tree"]
@@ -18,10 +19,14 @@ WAYS = ["a {} outside", "one small {}", "the {} in the sun", "here is a {}"]
 TEXTS = [way.format(thing) for thing in THINGS for way in WAYS]
 IMAGES = np.repeat(np.arange(len(THINGS)), len(WAYS))
 
+SETTINGS = EncoderSettings("quick-thought")
+
 
 @pytest.fixture(scope="module")
 def trained() -> QuickThought:
-    return QuickThought.fit(TEXTS, IMAGES, width=32, steps=60, batch_size=16)
+    found = QuickThought(SETTINGS)
+    found.fit(TEXTS, IMAGES, width=32, steps=60, batch_size=16)
+    return found
 
 
 def test_the_loss_against_a_loop() -> None:
@@ -71,11 +76,12 @@ def test_as_trained_again_and_as_kept(trained: QuickThought) -> None:
     assert set(trained.tensors()) == {
         f"lstm.{k}_l0" for k in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     }
-    again = QuickThought.from_tensors(trained.tensors())
+    again = QuickThought(SETTINGS)
+    again.restore(trained.tensors())
     np.testing.assert_array_equal(again.rows(TEXTS), trained.rows(TEXTS))
     assert not again.rows(["qqzzx", ""]).any()
 
 
 def test_sentences_without_neighbours_are_refused() -> None:
     with pytest.raises(SeesayError, match="sentence_encoder to mean"):
-        QuickThought.fit(TEXTS, np.arange(len(TEXTS)))
+        QuickThought(SETTINGS).fit(TEXTS, np.arange(len(TEXTS)))

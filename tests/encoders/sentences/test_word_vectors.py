@@ -1,7 +1,6 @@
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event
 
 import numpy as np
 import pytest
@@ -10,12 +9,19 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from seesay.encoders import fit_sentence_encoder, load_sentence_encoder, save_sentence_encoder
 from seesay.encoders.sentences import word_vectors as module
 from seesay.encoders.sentences.word_vectors import DIM, Remembered, Tfidf, file_vectors, word_vectors
+from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 from seesay.text.tokens import tokenize
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float:
     return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+
+
+def tfidf_of(texts: list[str]) -> Tfidf:
+    tfidf = Tfidf(EncoderSettings("tfidf"))
+    tfidf.fit(texts, np.arange(len(texts)))
+    return tfidf
 
 
 def test_words_of_like_meaning_are_near():
@@ -55,28 +61,29 @@ TEXTS = ["A dog runs, a dog jumps.", "Two dogs and a man", "a man runs", "two me
 
 
 def test_rows_are_scikit_learns():
-    ours = Tfidf.fit(TEXTS)
+    ours = tfidf_of(TEXTS)
     words = {word: i for i, word in enumerate(ours.vocabulary.words)}
     theirs = TfidfVectorizer(tokenizer=tokenize, token_pattern=None, vocabulary=words).fit(TEXTS)
     np.testing.assert_allclose(ours.rows(TEXTS), theirs.transform(TEXTS).toarray(), atol=1e-6)
 
 
 def test_words_that_occur_once_are_left_out():
-    tfidf = Tfidf.fit(TEXTS)
+    tfidf = tfidf_of(TEXTS)
     assert set(tfidf.vocabulary.words) == {"a", "dog", "runs", "two", "man"}
     assert not tfidf.rows(["once only", ""]).any()
 
 
 def test_tensors_bring_it_back():
-    tfidf = Tfidf.fit([*TEXTS, "Ein Mädchen und ein Mädchen"])
-    again = Tfidf.from_tensors(tfidf.tensors())
+    tfidf = tfidf_of([*TEXTS, "Ein Mädchen und ein Mädchen"])
+    again = Tfidf(EncoderSettings("tfidf"))
+    again.restore(tfidf.tensors())
     assert "mädchen" in again.vocabulary.words
     np.testing.assert_array_equal(again.rows(TEXTS), tfidf.rows(TEXTS))
 
 
 def test_no_word_twice_is_said():
     with pytest.raises(SeesayError, match="occur twice"):
-        Tfidf.fit(["one two", "three"])
+        tfidf_of(["one two", "three"])
 
 
 @pytest.mark.parametrize("header", ["", "4 2\n"])
@@ -106,7 +113,6 @@ def test_words_of_a_file_in_the_place_of_gloves(tmp_path: Path, name: str) -> No
     path.write_text("\n".join(rows))
     encoder = fit_sentence_encoder({"kind": name, "file": str(path)}, texts, dim=2)
     save_sentence_encoder(encoder, tmp_path)
-    module._of_file.cache_clear()
     again = load_sentence_encoder({"kind": name, "file": str(path)}, tmp_path)
     assert not again.encode(["?!"]).any()
     cat, none, both, dog = again.encode(["cat", "xqzzt", "a dog xqzzt", "a dog"])
@@ -187,20 +193,3 @@ def test_words_are_remembered_up_to_a_number(are_known: bool, monkeypatch: pytes
     assert asked[:2] == [3, 3]
     assert len(remembered._rows) <= 8
     assert remembered(["x3a"])[1] == are_known
-
-
-def test_known_words_do_not_wait_for_new_ones() -> None:
-    def look_up(words):
-        if "new" in words:
-            assert goes_on.wait(10)
-        return np.ones((len(words), 2), np.float32), np.ones(len(words), bool)
-
-    goes_on = Event()
-    remembered = Remembered(look_up)
-    remembered(["known"])
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(remembered, ["new"])
-        assert remembered(["known"])[1].all()
-        assert not waiting.done()
-        goes_on.set()
-        assert waiting.result()[1].all()

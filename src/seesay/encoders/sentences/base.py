@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from seesay.arrays import Vectors
+from seesay.arrays import Ints, Vectors
 from seesay.encoders import SENTENCE_ENCODERS, Described, Encoder
 from seesay.encoders.settings import AnyEncoder, EncoderSettings
 from seesay.errors import SeesayError
@@ -72,52 +72,45 @@ class SentenceEncoder(Encoder, ABC):
         """Compute vectors of sentences, (m, dim)."""
 
 
-class SentenceFeatures(Described, ABC):
+class SentenceFeatures(Described):
     """Sentence features that are fitted to a train split; the registered part of a `FittedEncoder`.
+
+    Args:
+        settings: those of a recipe, checked; see `options`.
+
+    Attributes:
+        uses_images: True if the fit depends on which sentences describe the same image.
+        file: from which `rows` reads word vectors, if from any.
 
     Example:
         >>> import numpy as np
-        >>> from seesay.encoders import SentenceFeatures
+        >>> from seesay.encoders import EncoderSettings, SentenceFeatures
         >>> class Letters(SentenceFeatures):
-        ...     @classmethod
-        ...     def fit(cls, texts, images):
-        ...         return cls()
-        ...     @classmethod
-        ...     def from_tensors(cls, tensors):
-        ...         return cls()
-        ...     def tensors(self):
-        ...         return {}
         ...     def rows(self, texts):
         ...         return np.array([[text.count(letter) for letter in "abc"] for text in texts], np.float32)
-        >>> Letters.fit(["a cab"], np.array([0])).rows(["a bag"])
+        >>> Letters(EncoderSettings("letters")).rows(["a bag"])
         array([[2., 1., 0.]], dtype=float32)
     """
 
     uses_images: ClassVar[bool] = False
-    file: ClassVar[Path | None] = None  # from which `rows` reads word vectors
+    file: Path | None = None
 
-    @classmethod
-    @abstractmethod
-    def fit(cls, texts: Sequence[str], images: NDArray[np.int64]) -> Self:
+    def __init__(self, settings: EncoderSettings) -> None:
+        pass
+
+    def fit(self, texts: Sequence[str], images: Ints) -> None:
         """Fit to training sentences; `images` (m,) gives the image that each describes."""
 
-    @classmethod
-    def configured(cls, settings: EncoderSettings) -> type[Self]:  # noqa: ARG003
-        """Return the class with the settings of a recipe; see `options`."""
-        return cls
-
-    @classmethod
-    @abstractmethod
-    def from_tensors(cls, tensors: Tensors) -> Self:
-        """Restore what `tensors` returned."""
-
-    @abstractmethod
     def tensors(self) -> Tensors:
         """Return everything that was fitted."""
+        return {}
 
-    @abstractmethod
+    def restore(self, tensors: Tensors) -> None:
+        """Restore what `tensors` returned; raise KeyError or ValueError if it is damaged."""
+
     def rows(self, texts: Sequence[str]) -> Vectors:
         """Compute features of sentences, (m, D); zeros if no word is known."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -146,46 +139,33 @@ def fit_pca(batches: Iterable[Vectors], dim: int) -> Pca:
     for rows in batches:
         few.append(rows)
         if sum(map(len, few)) > rows.shape[1] / 2:
-            return _pca_of_covariance(chain(few, batches), dim)
-    if not few:
-        raise ValueError("no rows")
-    return _pca_of_products(np.concatenate(few), dim)
+            mean, covariance = _moments(chain(few, batches))
+            if len(mean) > _WIDE:
+                tell(f"Finding the principal components of {len(mean):,} numbers, which takes minutes.")
+            _, components = _largest(covariance, dim, len(mean))
+            break
+    else:
+        if not few:
+            raise ValueError("no rows")
+        rows = np.concatenate(few)
+        mean = rows.mean(axis=0, dtype=np.float64)
+        centred = rows - mean
+        values, vectors = _largest(centred @ centred.T / len(rows), dim, len(mean))
+        components = centred.T @ (vectors / np.sqrt(values * len(rows)))
+    if not components.size:  # all rows are equal: any direction will do
+        components = np.eye(len(mean), 1)
+    return Pca(np.asarray(mean, np.float32), np.ascontiguousarray(components, np.float32))
 
 
-def _pca_of_products(rows: Vectors, dim: int) -> Pca:
-    """Fit components by the inner products of the rows, (n, n), in double precision."""
+def _largest(matrix: NDArray[Any], dim: int, width: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The largest `dim` eigenvalues that are more than the rounding of `width` floats, and their vectors."""
     from scipy.linalg import eigh
 
-    mean = rows.mean(axis=0, dtype=np.float64)
-    centred = rows - mean
-    values, vectors = eigh(centred @ centred.T / len(rows), driver="evd", overwrite_a=True)
-    values, vectors = values[::-1][:dim], vectors[:, ::-1][:, :dim]
-    kept = _above_zero(values, len(mean))
-    lengths = np.sqrt(values[kept] * len(rows))
-    if not kept.any():  # all rows are equal: any direction will do
-        return Pca(mean.astype(np.float32), np.eye(len(mean), 1, dtype=np.float32))
-    return Pca(mean.astype(np.float32), (centred.T @ (vectors[:, kept] / lengths)).astype(np.float32))
-
-
-def _pca_of_covariance(batches: Iterable[Vectors], dim: int) -> Pca:
-    """Fit components by the covariance, (D, D), in single precision."""
-    from scipy.linalg import eigh
-
-    mean, covariance = _moments(batches)
-    if len(mean) > _WIDE:
-        tell(f"Finding the principal components of {len(mean):,} numbers, which takes minutes.")
     # Computing all eigenvectors by divide and conquer takes a third of the time of selecting most.
-    values, vectors = eigh(covariance, lower=False, driver="evd", overwrite_a=True)
+    values, vectors = eigh(matrix, lower=False, driver="evd", overwrite_a=True)
     values, vectors = values[::-1][:dim], vectors[:, ::-1][:, :dim]
-    kept = _above_zero(values, len(mean))
-    kept[0] = True
-    return Pca(mean, np.ascontiguousarray(vectors[:, kept], np.float32))
-
-
-def _above_zero(values: NDArray[np.floating], dims: int) -> NDArray[np.bool_]:
-    """Return which variances, largest first, are more than the rounding of features in single precision."""
-    above: NDArray[np.bool_] = values > max(values[0], 0) * np.sqrt(dims) * np.finfo(np.float32).eps
-    return above
+    kept = values > max(values[0], 0) * np.sqrt(width) * np.finfo(np.float32).eps
+    return values[kept], vectors[:, kept]
 
 
 def _moments(batches: Iterable[Vectors]) -> tuple[Vectors, Vectors]:
@@ -238,7 +218,8 @@ class FittedEncoder(SentenceEncoder):
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Compute vectors, (m, dim); zeros, the mean of the training sentences, if no word is known."""
         vectors = np.zeros((len(texts), self.dim), np.float32)
-        for start, rows in zip(range(0, len(texts), _BATCH), _batches(self.features, texts), strict=True):
+        for start in range(0, len(texts), _BATCH):
+            rows = self.features.rows(texts[start : start + _BATCH])
             if rows.shape[1] != len(self.pca.mean):
                 raise SeesayError(
                     f"Sentence encoder '{self.name}' has features of {rows.shape[1]} numbers, but was fitted "
@@ -253,7 +234,7 @@ def fit_sentence_encoder(
     encoder: AnyEncoder,
     texts: Sequence[str],
     dim: int,
-    images: NDArray[np.int64] | None = None,
+    images: Ints | None = None,
 ) -> SentenceEncoder:
     """Fit a sentence encoder to training sentences; an encoder that needs no fitting is returned unchanged.
 
@@ -275,7 +256,8 @@ def fit_sentence_encoder(
     found = SENTENCE_ENCODERS[settings.kind]
     if issubclass(found, SentenceEncoder):
         return found.load(settings, None)
-    features = found.configured(settings).fit(texts, np.arange(len(texts)) if images is None else images)
+    features = found(settings)
+    features.fit(texts, np.arange(len(texts)) if images is None else images)
     try:
         return FittedEncoder(settings.title, features, fit_pca(_known(features, texts), dim))
     except ValueError as none:
@@ -336,7 +318,9 @@ def load_sentence_encoder(encoder: AnyEncoder, run: Path | None = None) -> Sente
         pca = Pca(tensors["pca.mean"], tensors["pca.components"])
         if pca.mean.shape != pca.components.shape[:1] or pca.components.ndim != 2:
             raise ValueError(f"shapes {pca.mean.shape} and {pca.components.shape} do not fit")
-        return FittedEncoder(name, found.configured(settings).from_tensors(tensors), pca)
+        features = found(settings)
+        features.restore(tensors)
+        return FittedEncoder(name, features, pca)
     except KeyError as missing:
         raise SeesayError(f"{path}: {missing} is missing; train again.") from missing
     except (ValueError, RuntimeError, IndexError) as failure:
@@ -344,14 +328,10 @@ def load_sentence_encoder(encoder: AnyEncoder, run: Path | None = None) -> Sente
 
 
 def _known(features: SentenceFeatures, texts: Sequence[str]) -> Iterator[Vectors]:
-    """Iterate over the features of the sentences with a known word, in batches."""
+    """Yield batches of features of the texts with a known word."""
     with progress("Sentences to fit", len(texts), "sentences") as advance:
-        for rows in _batches(features, texts):
-            if (some := rows.any(axis=1)).any():
-                yield rows[some]
+        for start in range(0, len(texts), _BATCH):
+            rows = features.rows(texts[start : start + _BATCH])
+            if (known := rows.any(axis=1)).any():
+                yield rows[known]
             advance(len(rows))
-
-
-def _batches(features: SentenceFeatures, texts: Sequence[str]) -> Iterator[Vectors]:
-    for start in range(0, len(texts), _BATCH):
-        yield features.rows(texts[start : start + _BATCH])

@@ -10,19 +10,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import ClassVar, Literal, Self, TypeVar
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from seesay.arrays import Floats, Vectors
+from seesay.arrays import Floats, Ints, Mask, Vectors
 from seesay.encoders import register_sentence_encoder
 from seesay.encoders.sentences.base import Tensors
 from seesay.encoders.sentences.word_vectors import Bags, WordFeatures
+from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 from seesay.progress import progress
 
-Kind = Literal["gmm", "lmm", "hglmm"]
+T = TypeVar("T", "Ica", "Mixture")
 
 _ITERATIONS = 100
 _TOLERANCE = 1e-3  # gain in the words' mean log-likelihood between two iterations
@@ -36,10 +36,12 @@ class Mixture:
     weights: Floats  # (k,), summing to 1
     location: Floats  # mean of a Gaussian, median of a Laplacian, (k, d)
     scale: Floats  # σ of a Gaussian; mean absolute deviation of a Laplacian, (k, d)
-    laplacian: NDArray[np.bool_]  # where the density is Laplacian, (k, d)
+    laplacian: Mask  # where the density is Laplacian, (k, d)
 
-    def joint(self, x: Floats) -> Floats:
-        """Compute log(weight of centre · density of x under it) for points x (n, d): (n, k)."""
+    def expect(self, x: Floats) -> tuple[Floats, Floats]:
+        """Compute log-likelihoods of points x (n, d), (n,), and the posteriors of centres, (n, k)."""
+        from scipy.special import logsumexp
+
         gaussian = np.where(self.laplacian, 0, 1 / np.square(self.scale))
         squares = np.square(x) @ gaussian.T - 2 * x @ (gaussian * self.location).T
         squares += (gaussian * np.square(self.location)).sum(axis=1)
@@ -49,18 +51,11 @@ class Mixture:
         for k in np.flatnonzero(self.laplacian.any(axis=1)):
             dims = self.laplacian[k]
             logs[:, k] -= np.abs(x[:, dims] - self.location[k, dims]) @ (1 / self.scale[k, dims])
-        return logs
-
-    def expect(self, x: Floats) -> tuple[Floats, Floats]:
-        """Compute the log-likelihood of each point, (n,), and the posteriors of its centres, (n, k)."""
-        from scipy.special import logsumexp
-
-        logs = self.joint(x)
         totals = logsumexp(logs, axis=1, keepdims=True)
         return totals.ravel(), np.exp(logs - totals)
 
 
-def fit_mixture(x: Floats, kind: Kind, centres: int = 30) -> Mixture:
+def fit_mixture(x: Floats, kind: str, centres: int = 30) -> Mixture:
     """Fit a mixture to points (n, d) by expectation-maximisation from a k-means partition.
 
     There are `centres` centres, at most one per ten points. With "hglmm", each centre has the likelier of the
@@ -88,9 +83,7 @@ def fit_mixture(x: Floats, kind: Kind, centres: int = 30) -> Mixture:
     return mixture
 
 
-def _maximise(
-    x: Floats, posteriors: Floats, kind: Kind, order: NDArray[np.int64] | None, min_scale: Floats
-) -> Mixture:
+def _maximise(x: Floats, posteriors: Floats, kind: str, order: Ints | None, min_scale: Floats) -> Mixture:
     """The M-step; `order` sorts the points in each dimension, for the medians."""
     mass = posteriors.sum(axis=0)[:, None].clip(1e-12)
     weights = mass[:, 0] / mass.sum()
@@ -110,7 +103,7 @@ def _maximise(
     return Mixture(weights, location, scale, laplacian)
 
 
-def _medians(x: Floats, weights: Floats, order: NDArray[np.int64]) -> Floats:
+def _medians(x: Floats, weights: Floats, order: Ints) -> Floats:
     """Weighted medians (k, d) of points (n, d) under weights (n, k)."""
     weights = np.ascontiguousarray(weights.T)
     medians = np.empty((len(weights), x.shape[1]))
@@ -219,79 +212,45 @@ def _orthogonal(matrix: Floats) -> Floats:
     return np.asarray(left @ right)
 
 
-@dataclass(frozen=True)
+@register_sentence_encoder("gmm")
+@register_sentence_encoder("lmm")
+@register_sentence_encoder("hglmm")
+@register_sentence_encoder("gmm+hglmm")
 class FisherVectors(WordFeatures):
-    """Fisher vectors of a sentence's words after ICA, side by side for several mixtures."""
+    """Fisher vectors of word vectors under a Gaussian, Laplacian or hybrid mixture (gmm, lmm, hglmm)."""
 
-    kinds: ClassVar[tuple[Kind, ...]]
     ica: Ica
-    mixtures: tuple[Mixture, ...]
+    mixtures: list[Mixture]
 
-    @classmethod
-    def fit(cls, texts: Sequence[str], images: NDArray[np.int64]) -> Self:
+    def __init__(self, settings: EncoderSettings) -> None:
+        super().__init__(settings)
+        self.kinds = settings.kind.split("+")  # several kinds are side by side
+
+    def fit(self, texts: Sequence[str], images: Ints) -> None:  # noqa: ARG002
         """Fit ICA and mixtures to the distinct words of sentences."""
-        del images
-        vectors = cls.bags(texts).vectors
+        vectors = self.bags(texts).vectors
         if len(vectors) < 2:
             raise SeesayError(
                 f"Fisher vectors need words with a vector, but the {len(texts)} training sentences have "
                 f"{len(vectors)}. Are they in English? If not, set sentence_encoder to tfidf."
             )
-        ica = fit_ica(vectors)
-        sources = ica.sources(vectors)
-        return cls(ica, tuple(fit_mixture(sources, kind) for kind in cls.kinds))
-
-    @classmethod
-    def from_tensors(cls, tensors: Tensors) -> Self:
-        mixtures = (_unpack(Mixture, f"mixture{i}", tensors) for i in range(len(cls.kinds)))
-        return cls(_unpack(Ica, "ica", tensors), tuple(mixtures))
+        self.ica = fit_ica(vectors)
+        sources = self.ica.sources(vectors)
+        self.mixtures = [fit_mixture(sources, kind) for kind in self.kinds]
 
     def tensors(self) -> Tensors:
         parts = {"ica": self.ica} | {f"mixture{i}": mixture for i, mixture in enumerate(self.mixtures)}
-        return {
-            f"{p}.{field.name}": getattr(part, field.name)
-            for p, part in parts.items()
-            for field in fields(part)
-        }
+        return {f"{p}.{key}": array for p, part in parts.items() for key, array in vars(part).items()}
+
+    def restore(self, tensors: Tensors) -> None:
+        def unpacked(part: type[T], prefix: str) -> T:
+            return part(**{field.name: tensors[f"{prefix}.{field.name}"] for field in fields(part)})
+
+        self.ica = unpacked(Ica, "ica")
+        self.mixtures = [unpacked(Mixture, f"mixture{i}") for i in range(len(self.kinds))]
 
     def rows(self, texts: Sequence[str]) -> Vectors:
         """Compute power- and L2-normalised Fisher vectors, (m, sum of k · 2 · d)."""
         bags = self.bags(texts)
         sources = self.ica.sources(bags.vectors)
-        parts = [normalise(fisher_vectors(bags, sources, mixture)) for mixture in self.mixtures]
-        return parts[0] if len(parts) == 1 else np.hstack(parts)
-
-
-@register_sentence_encoder("gmm")
-class GaussianFisherVectors(FisherVectors):
-    """Fisher vectors of GloVe word vectors under a Gaussian mixture."""
-
-    kinds = ("gmm",)
-
-
-@register_sentence_encoder("lmm")
-class LaplacianFisherVectors(FisherVectors):
-    """Fisher vectors of GloVe word vectors under a Laplacian mixture."""
-
-    kinds = ("lmm",)
-
-
-@register_sentence_encoder("hglmm")
-class HybridFisherVectors(FisherVectors):
-    """Fisher vectors of GloVe word vectors under a hybrid Gaussian-Laplacian mixture."""
-
-    kinds = ("hglmm",)
-
-
-@register_sentence_encoder("gmm+hglmm")
-class GaussianAndHybridFisherVectors(FisherVectors):
-    """Fisher vectors of GloVe word vectors under both mixtures, side by side."""
-
-    kinds = ("gmm", "hglmm")
-
-
-T = TypeVar("T", Ica, Mixture)
-
-
-def _unpack(kind: type[T], prefix: str, tensors: Tensors) -> T:
-    return kind(**{field.name: tensors[f"{prefix}.{field.name}"] for field in fields(kind)})
+        return np.hstack([normalise(fisher_vectors(bags, sources, mixture)) for mixture in self.mixtures])

@@ -17,9 +17,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from seesay.arrays import Vectors
+from seesay.arrays import Ints, Vectors
 from seesay.encoders import register_sentence_encoder
 from seesay.encoders.sentences.base import SentenceFeatures, Tensors
 from seesay.encoders.sentences.word_vectors import DIM, Bags
@@ -37,32 +36,25 @@ class QuickThought(SentenceFeatures):
 
     uses_images = True
 
-    def __init__(self, lstm: nn.LSTM) -> None:
-        self.lstm = lstm.cpu().eval()
+    lstm: nn.LSTM
 
-    @classmethod
     def fit(
-        cls,
-        texts: Sequence[str],
-        images: NDArray[np.int64],
-        width: int = 512,
-        steps: int = 600,
-        batch_size: int = 128,
-    ) -> QuickThought:
+        self, texts: Sequence[str], images: Ints, width: int = 512, steps: int = 600, batch_size: int = 128
+    ) -> None:
         from seesay.encoders.networks.sentences import train_lstm
 
         bags = Bags.from_texts(texts)
         batches = random_pairs(bags, images, batch_size, steps)
-        return cls(train_lstm(DIM, width, bags, batches, steps, _SEED))
-
-    @classmethod
-    def from_tensors(cls, tensors: Tensors) -> QuickThought:
-        from seesay.encoders.networks.sentences import load_lstm
-
-        return cls(load_lstm({key.removeprefix("lstm."): t for key, t in tensors.items() if "lstm." in key}))
+        self.lstm = train_lstm(DIM, width, bags, batches, steps, _SEED).cpu().eval()
 
     def tensors(self) -> Tensors:
         return {f"lstm.{key}": value.numpy() for key, value in self.lstm.state_dict().items()}
+
+    def restore(self, tensors: Tensors) -> None:
+        from seesay.encoders.networks.sentences import load_lstm
+
+        weights = {key.removeprefix("lstm."): value for key, value in tensors.items() if "lstm." in key}
+        self.lstm = load_lstm(weights).eval()
 
     def rows(self, texts: Sequence[str]) -> Vectors:
         """Compute unit vectors, the state after the last word, (m, width); zeros if no word is known."""
@@ -75,9 +67,7 @@ class QuickThought(SentenceFeatures):
         return rows
 
 
-def random_pairs(
-    bags: Bags, images: NDArray[np.int64], count: int, steps: int
-) -> Iterator[tuple[NDArray[np.int64], ...]]:
+def random_pairs(bags: Bags, images: Ints, count: int, steps: int) -> Iterator[tuple[Ints, ...]]:
     """Draw `steps` batches of `count` sentences, each with another one of its image, and the image's number.
 
     Raises:
