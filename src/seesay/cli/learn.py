@@ -310,9 +310,7 @@ def compare(
 def table(
     name: Annotated[
         str | None,
-        typer.Argument(
-            metavar="TABLE", help="The name of a table or its YAML file. Without it, the tables are listed."
-        ),
+        typer.Argument(metavar="TABLE", help="The name of a table. Without it, the tables are listed."),
     ] = None,
     data: opt.Data = None,
     *,

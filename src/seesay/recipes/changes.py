@@ -63,8 +63,8 @@ def _in_order(value: object) -> object:
     return {key: _in_order(value[key]) for key in sorted(value, key=lambda key: (key != "kind", str(key)))}
 
 
-def changes_of(given: Sequence[str] | Mapping[str, object]) -> list[Change]:
-    """Return changes given as texts `key=value`, or as keywords.
+def changes_of(given: Sequence[str | Change] | Mapping[str, object]) -> list[Change]:
+    """Return changes given as texts `key=value` or as they are, or as keywords.
 
     A keyword whose value is a mapping without a `kind` changes only the keys in it.
 
@@ -74,7 +74,7 @@ def changes_of(given: Sequence[str] | Mapping[str, object]) -> list[Change]:
     [Change(key='schedule.epochs', value=5)]
     """
     if not isinstance(given, Mapping):
-        return [Change.parse(text) for text in given]
+        return [each if isinstance(each, Change) else Change.parse(each) for each in given]
     changes = []
     for key, value in given.items():
         if isinstance(value, Mapping) and "kind" not in value:

@@ -47,65 +47,45 @@ class PrintedSettings(Settings):
             >>> paper.departures_of({"loss": {"margin": 0.2}, "batch_size": 100})
             ['a margin of 0.2 instead of 0.5', 'batch_size: 100 instead of 250']
         """
-        found: list[str] = []
-        for key in dict.fromkeys([*self.departures, *leaves(self.settings)]):
-            if key in self.departures and self.departures[key] is None:
-                continue
-            found += self._sentences(key, settings)
+        ours, printed = by_name(settings), by_name(self.settings)
+        told = (key for key in dict.fromkeys([*self.departures, *printed]) if self.departures.get(key, key))
+        found = (line for key in told if key in ours for line in self._sentences(key, ours, printed))
         return list(dict.fromkeys(found))
 
-    def _sentences(self, key: str, settings: Mapping[str, object]) -> Iterator[str]:
-        try:
-            value = _look_up(settings, key)
-        except KeyError:  # a setting of another kind of matcher or loss
-            return
-        try:
-            printed, is_printed = _look_up(self.settings, key), True
-        except KeyError:
-            printed, is_printed = None, False
-        value = _as_printed(value, printed)
-        if value == printed or (is_printed and self._is_of_another_kind(key, settings)):
+    def _sentences(self, key: str, ours: Values, printed: Values) -> Iterator[str]:
+        wanted = printed.get(key)
+        value = _as_printed(ours[key], wanted)
+        kind = f"{key.rpartition('.')[0]}.kind"  # of the loss or optimizer that the setting belongs to
+        of_another = key in printed and key != kind and ours.get(kind) != printed.get(kind, ours.get(kind))
+        if value == wanted or of_another or (isinstance(wanted, Mapping) and key not in self.departures):
             return
         sentence = self.departures.get(key) or {}
         texts: list[tuple[object, str]] = [(value, sentence)] if isinstance(sentence, str) else []
         if not isinstance(sentence, str):
-            items = [item for item in _items(value) if item not in _items(printed)]
+            items = [item for item in _items(value) if item not in _items(wanted)]
             for item in items:
                 matching = (text for pattern, text in sentence.items() if fnmatchcase(_text(item), pattern))
                 texts += [(item, text) for text in islice(matching, 1)]
-            if is_printed and len(texts) < max(len(items), 1):
+            if key in printed and len(texts) < max(len(items), 1):
                 texts.append((value, f"{key}: {{value}} instead of {{printed}}"))
         for each, text in texts:
-            if not _names_another_kind(text, settings):
-                yield _filled(text, {"value": each, "printed": printed}, settings)
-
-    def _is_of_another_kind(self, key: str, settings: Mapping[str, object]) -> bool:
-        """Return whether the setting belongs to another kind of loss or optimizer than the printed one."""
-        owner, _, last = key.rpartition(".")
-        if not owner or last == "kind":
-            return False
-        try:
-            return _look_up(self.settings, f"{owner}.kind") != _look_up(settings, f"{owner}.kind")
-        except KeyError:
-            return False
+            named = [name for name in _PLACE.findall(text) if name not in (*ours, "value", "printed")]
+            if any(f"{name.partition('.')[0]}.kind" in ours for name in named):
+                continue  # it is about another kind of matcher, loss or optimizer
+            if named:
+                raise SeesayError(f"no setting '{named[0]}', which '{text}' names.")
+            values = ours | {"value": each, "printed": wanted}
+            yield _PLACE.sub(lambda place, of=values: _text(of[place.group(1)]), text)  # type: ignore[misc]
 
 
-def leaves(settings: Mapping[str, object], prefix: str = "") -> Values:
-    """Return the values of nested settings by their dotted names."""
+def by_name(settings: Mapping[str, object], prefix: str = "") -> Values:
+    """Return the values of nested settings by their dotted names, the nested mappings themselves included."""
     found: Values = {}
     for key, value in settings.items():
-        found |= leaves(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
+        found[prefix + key] = value
+        if isinstance(value, Mapping):
+            found |= by_name(value, f"{prefix}{key}.")
     return found
-
-
-def _look_up(settings: Mapping[str, object], key: str) -> object:
-    """Return the setting with that dotted name; raise KeyError if there is none."""
-    value: object = settings
-    for part in key.split("."):
-        if not isinstance(value, Mapping):
-            raise KeyError(key)
-        value = value[part]
-    return value
 
 
 def _as_printed(value: object, printed: object) -> object:
@@ -115,39 +95,12 @@ def _as_printed(value: object, printed: object) -> object:
     named = value.get("is") if isinstance(value, Mapping) else None
     if named is None:
         return value
-    same = (
-        each
-        for each in _items(printed)
-        if each == named or (isinstance(each, Mapping) and each["kind"] == named)
-    )
-    return next(same, named)
+    kinds = [(each["kind"] if isinstance(each, Mapping) else each, each) for each in _items(printed)]
+    return next((each for kind, each in kinds if kind == named), named)
 
 
 def _items(value: object) -> list[object]:
     return value if isinstance(value, list) else [value]
-
-
-def _names_another_kind(sentence: str, settings: Mapping[str, object]) -> bool:
-    """Return whether a sentence names a setting that this kind of matcher, loss or optimizer lacks."""
-    for name in _PLACE.findall(sentence):
-        owner = settings.get(name.partition(".")[0])
-        try:
-            _look_up(settings, name)
-        except KeyError:
-            if isinstance(owner, Mapping) and "kind" in owner:
-                return True
-    return False
-
-
-def _filled(sentence: str, values: Mapping[str, object], settings: Mapping[str, object]) -> str:
-    def text(place: re.Match[str]) -> str:
-        name = place.group(1)
-        try:
-            return _text(values[name] if name in values else _look_up(settings, name))
-        except KeyError:
-            raise SeesayError(f"no setting '{name}', which '{sentence}' names.") from None
-
-    return _PLACE.sub(text, sentence)
 
 
 def _text(value: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
+from itertools import product
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,7 +25,7 @@ from seesay.recipes.changes import (
     with_change,
     with_mapping,
 )
-from seesay.recipes.departures import PrintedSettings, leaves
+from seesay.recipes.departures import PrintedSettings, by_name
 from seesay.recipes.files import find_recipe, included_recipes
 from seesay.recipes.schema import Recipe, misfits
 from seesay.settings import describe
@@ -37,8 +38,9 @@ _INPUTS = ("encoders", "arrays", "sentence_encoder", "sentence_dim", "min_count"
 def load_recipe(
     name: str,
     corpus: str | None = None,
-    changes: Sequence[str] | Mapping[str, object] = (),
+    changes: Sequence[str | Change] | Mapping[str, object] = (),
     settings_of: str | None = None,
+    seed: int | None = None,
 ) -> Recipe:
     """Load the recipe `name`: an included one, `corpus/name`, or the path of a YAML file.
 
@@ -54,12 +56,38 @@ def load_recipe(
             members of a composed matcher, and those of `matcher` only to them. Or a mapping from such keys to
             values, as `seesay.train` takes them.
         settings_of: a corpus whose values are used instead, if the recipe lists it.
+        seed: replaces the recipe's, and is no change.
 
     Raises:
         SeesayError: the recipe or key does not exist, several mappings have the key, or a value is not
             allowed.
     """
-    return _load(name, corpus, changes_of(changes), settings_of)
+    values, where = find_recipe(name, corpus, settings_of), name
+    paper = values.pop("paper", None)
+    by_key: dict[str, Change] = {}
+    for each in changes_of(changes):
+        change = with_mapping(each, values, name, corpus, settings_of)
+        by_key[change.key] = change
+        values = with_change(values, change)
+    made = [by_key[key] for key in sorted(by_key)]  # members take a mapping before the keys in it
+    if made:
+        values["changes"] = list(map(str, made))
+        where = f"{name} with {', '.join(map(str, made))}"
+    recipe = validated(Recipe, values, where)
+    if not is_file_name(recipe.name):  # folders of runs and members are named after it
+        raise SeesayError(f"{where}: key 'name': '{ascii(recipe.name)[1:-1]}' cannot name a folder.")
+    departures = list(recipe.departures)
+    if paper is not None and "departures" not in values:
+        printed = validated(PrintedSettings, paper, f"{where}: key 'paper'")
+        try:
+            departures = printed.departures_of(recipe.model_dump(mode="json"))
+        except SeesayError as failure:
+            raise SeesayError(f"{where}: key 'paper.departures': {failure}") from failure
+    if recipe.settings_of not in (None, recipe.corpus):
+        departures.append(f"the settings for {recipe.settings_of}, on {recipe.corpus}")
+    named = {"departures": tuple(departures), "seed": recipe.seed if seed is None else seed}
+    recipe = recipe.model_copy(update=named)
+    return _with_members(recipe) if recipe.matcher.is_composed else recipe
 
 
 def learns_phrases(name: str) -> bool:
@@ -73,17 +101,13 @@ def member_recipes(composed: Recipe) -> list[Recipe]:
     Raises:
         SeesayError: a member is missing, invalid, named twice, or cannot be combined.
     """
-    return _members(composed, changes_of(composed.changes))
-
-
-def _members(composed: Recipe, changes: Sequence[Change]) -> list[Recipe]:
-    names, settings_of = composed.composition.members, composed.settings_of
+    settings_of, changes = composed.settings_of, changes_of(composed.changes)
     passed = [each for each in changes if reaches_members(each.key, type(composed.composition))]
     members = []
-    for name in names:
+    for name in composed.composition.members:
         own = find_recipe(name, composed.corpus, settings_of)["encoders"]
         replaced = changes_by_role(passed, name, list(map(checked_encoder, own)))
-        members.append(_load(name, composed.corpus, replaced, settings_of, composed.seed))
+        members.append(load_recipe(name, composed.corpus, replaced, settings_of, composed.seed))
     if len({member.name for member in members}) < len(members):
         raise SeesayError(f"Recipe '{composed.name}': a member is named twice; name each once.")
     for member in members:
@@ -152,8 +176,9 @@ def is_same(there: Recipe, recipe: Recipe) -> bool:
 def differences(there: Recipe, recipe: Recipe, every: bool = False) -> str:
     """Describe how a run's recipe differs from a requested one, in the changed values or in `every` one."""
     unnamed = {*LABELS, "settings_of"}
-    used, asked = (leaves(_untuned(r).model_dump(mode="json", exclude=unnamed)) for r in (there, recipe))
-    keys = [key for key in used | asked if key != "changes" and used.get(key) != asked.get(key)]
+    used, asked = (by_name(_untuned(r).model_dump(mode="json", exclude=unnamed)) for r in (there, recipe))
+    every_key = [key for key in used | asked if key != "changes" and used.get(key) != asked.get(key)]
+    keys = [key for key in every_key if not any(other.startswith(f"{key}.") for other in every_key)]
     if recipe.changes and not every:
         changed = tuple(f"{text.partition('=')[0]}." for text in recipe.changes)
         keys = [key for key in keys if f"{key}.".startswith(changed)]
@@ -171,14 +196,21 @@ def _untuned(recipe: Recipe) -> Recipe:
     return recipe.model_copy(update={"encoders": tuple(encoders)})
 
 
-def _with_members(recipe: Recipe, changes: Sequence[Change]) -> Recipe:
-    """Return a composed recipe with its members' settings filled in."""
-    members = _members(recipe, changes)
-    arrays = _arrays(recipe)
-    places = [tuple(map(arrays.index, _arrays(member))) for member in members]
+def _with_members(recipe: Recipe) -> Recipe:
+    """Return a composed recipe with its members' settings filled in, and their departures.
+
+    A departure begins with the member's name if the others have another.
+    """
+    members = member_recipes(recipe)
+    arrays, *of_members = (list(product(each.encoders, each.arrays)) for each in (recipe, *members))
+    places = [tuple(map(arrays.index, some)) for some in of_members]
     matcher = recipe.composition.with_members([member.matcher for member in members], places)
-    named = {"matcher": matcher, "departures": _members_departures(recipe, members)}
-    filled = recipe.model_copy(update=named)
+    lines = list(recipe.departures)
+    for member in members:
+        for line in member.departures:
+            shared = len(members) > 1 and all(line in other.departures for other in members)
+            lines.append(line if shared or line in recipe.departures else f"{member.name}: {line}")
+    filled = recipe.model_copy(update={"matcher": matcher, "departures": tuple(dict.fromkeys(lines))})
     for key, problem in misfits(filled):  # only now is it known whether the loss fits the matcher
         raise SeesayError(f"Recipe '{recipe.name}': key '{key}': {problem}.")
     return filled
@@ -191,11 +223,6 @@ def _reads_less(key: str, composed: Recipe, member: Recipe) -> bool:
     if key in ("min_count", "lemmas"):
         return not member.matcher.reads_words
     return key in ("sentence_encoder", "sentence_dim") and member.sentence_encoder is None
-
-
-def _arrays(recipe: Recipe) -> list[tuple[EncoderSettings, str]]:
-    """Return the arrays of a recipe's image features, in order."""
-    return [(encoder, name) for encoder in recipe.encoders for name in recipe.arrays]
 
 
 def dump_recipe(recipe: Recipe) -> str:
@@ -258,49 +285,3 @@ def settings_line(name: str, recipes: Sequence[Recipe]) -> str | None:
     rest = [f", {', '.join(sorted(used[each]))}: {each}" for each in used if each != main]
     none = "" if corpus in known else f"; there are none for {corpus}"
     return f"{name}: settings for {main}{''.join(rest)}{none}. Others: {', '.join([*others, '--set'])}."
-
-
-def _load(
-    name: str,
-    corpus: str | None,
-    changes: Sequence[Change],
-    settings_of: str | None = None,
-    seed: int | None = None,
-) -> Recipe:
-    """Load a recipe, with its members and the departures derived from its settings; validate it once."""
-    values, where = find_recipe(name, corpus, settings_of), name
-    paper = values.pop("paper", None)
-    by_key: dict[str, Change] = {}
-    for each in changes:
-        change = with_mapping(each, values, name, corpus, settings_of)
-        by_key[change.key] = change
-        values = with_change(values, change)
-    made = [by_key[key] for key in sorted(by_key)]  # members take a mapping before the keys in it
-    if made:
-        values["changes"] = list(map(str, made))
-        where = f"{name} with {', '.join(map(str, made))}"
-    recipe = validated(Recipe, values, where)
-    if not is_file_name(recipe.name):  # folders of runs and members are named after it
-        raise SeesayError(f"{where}: key 'name': '{ascii(recipe.name)[1:-1]}' cannot name a folder.")
-    departures = list(recipe.departures)
-    if paper is not None and "departures" not in values:
-        printed = validated(PrintedSettings, paper, f"{where}: key 'paper'")
-        try:
-            departures = printed.departures_of(recipe.model_dump(mode="json"))
-        except SeesayError as failure:
-            raise SeesayError(f"{where}: key 'paper.departures': {failure}") from failure
-    if recipe.settings_of not in (None, recipe.corpus):
-        departures.append(f"the settings for {recipe.settings_of}, on {recipe.corpus}")
-    named = {"departures": tuple(departures), "seed": recipe.seed if seed is None else seed}
-    recipe = recipe.model_copy(update=named)
-    return _with_members(recipe, made) if recipe.matcher.is_composed else recipe
-
-
-def _members_departures(recipe: Recipe, members: Sequence[Recipe]) -> tuple[str, ...]:
-    """Return the departures of a composed recipe and its members, with the member's name if they differ."""
-    lines = list(recipe.departures)
-    for member in members:
-        for line in member.departures:
-            shared = len(members) > 1 and all(line in other.departures for other in members)
-            lines.append(line if shared or line in recipe.departures else f"{member.name}: {line}")
-    return tuple(dict.fromkeys(lines))

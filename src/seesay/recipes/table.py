@@ -11,13 +11,13 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from string import capwords
+from typing import Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from seesay.errors import SeesayError, did_you_mean
-from seesay.paths import is_file_name
 from seesay.recipes.changes import as_recorded, changes_of
-from seesay.recipes.files import SUFFIXES, Values, included_recipes, read_yaml
+from seesay.recipes.files import included_recipes, read_yaml
 from seesay.recipes.load import changes_by_role, corpora_of, load_recipe, settings_digest, validated
 from seesay.recipes.schema import Recipe
 from seesay.settings import Settings
@@ -55,14 +55,6 @@ class TableRow(Settings):
         flat = [each for change in changes for each in (change if isinstance(change, list) else [change])]
         return [as_recorded(each) if isinstance(each, str) else each for each in flat]
 
-    @model_validator(mode="after")
-    def _variants_have_names(self) -> TableRow:
-        if self.changes and (self.combine or self.recipe in (None, self.name)):
-            raise ValueError(f"row '{self.name}' has changes; give it a separate name and its recipe")
-        if self.changes and not is_file_name(self.name):
-            raise ValueError(f"row '{ascii(self.name)[1:-1]}' has changes, and its name cannot name a folder")
-        return self
-
     @property
     def recipes(self) -> tuple[str, ...]:
         """The recipes of the required runs."""
@@ -96,25 +88,13 @@ class TableDefinition(Settings):
 
     @field_validator("rows", mode="before")
     @classmethod
-    def _flat(cls, rows: object) -> object:
-        if isinstance(rows, dict):
-            grouped = [(group, row) for group, below in rows.items() for row in _rows(below)]
-            return [row | {"group": group} if isinstance(row, dict) else row for group, row in grouped]
-        return _rows(rows) if isinstance(rows, list | tuple) else rows
-
-    @field_validator("rows")
-    @classmethod
-    def _named_once(cls, rows: tuple[TableRow, ...]) -> tuple[TableRow, ...]:
-        names = [row.name for row in rows]
-        if twice := next((name for name in names if names.count(name) > 1), None):
-            raise ValueError(f"two rows are named '{twice}'; give each its own name")
-        return rows
-
-    @model_validator(mode="after")
-    def _source_with_table(self) -> TableDefinition:
-        if (self.source is None) != (self.table is None):
-            raise ValueError("source and table belong together: a paper, and the number of its table")
-        return self
+    def _flat(cls, rows: Any) -> object:
+        if not isinstance(rows, dict):
+            rows = {None: rows}
+        named = [
+            ({"name": row} if isinstance(row, str) else row, group) for group in rows for row in rows[group]
+        ]
+        return [row | {"group": group} if isinstance(row, dict) else row for row, group in named]
 
     @property
     def paper(self) -> tuple[str, int] | None:
@@ -192,8 +172,8 @@ class TableDefinition(Settings):
 
 
 def is_table(name: str) -> bool:
-    """Return True for an included table, `table` or `corpus/table`, and for the path of a YAML file."""
-    return _without_corpus(name)[1] in _included() or Path(name).suffix in SUFFIXES
+    """Return True for an included table, `table` or `corpus/table`."""
+    return _without_corpus(name)[1] in _included()
 
 
 def list_tables() -> list[TableDefinition]:
@@ -202,33 +182,28 @@ def list_tables() -> list[TableDefinition]:
 
 
 def load_table(name: str) -> TableDefinition:
-    """Return the included table `name`, or that of a YAML file, after checking its recipes.
+    """Return the included table `name`.
 
     Recipes of the table `corpus/name` have the settings for that corpus, whatever they are trained on.
 
     Raises:
-        SeesayError: the table does not exist, has no settings for the corpus in its name, or the file or one
-            of its recipes is invalid.
+        SeesayError: the table does not exist, or has no settings for the corpus in its name.
     """
     corpus, table = _without_corpus(name)
-    if table in _included():
-        definition = _included()[table]
-        known = corpora_of(definition.recipes_for(definition.corpus)) if corpus else ()
-        if corpus and corpus not in known:
-            raise SeesayError(f"Table {table} has settings for {', '.join(known)}, not for '{corpus}'.")
-        return definition.model_copy(update={"settings_of": corpus or None})
-    if Path(name).suffix not in SUFFIXES:
+    if table not in _included():
         near = did_you_mean(name, _included()) or "."
         raise SeesayError(f"No table '{name}'{near} There are: {', '.join(sorted(_included()))}.")
-    definition = validated(TableDefinition, read_yaml(Path(name), f"Table {name}"), f"Table {name}")
-    definition.recipes_for(definition.corpus)
-    return definition
+    definition = _included()[table]
+    known = corpora_of(definition.recipes_for(definition.corpus)) if corpus else ()
+    if corpus and corpus not in known:
+        raise SeesayError(f"Table {table} has settings for {', '.join(known)}, not for '{corpus}'.")
+    return definition.model_copy(update={"settings_of": corpus or None})
 
 
 def _without_corpus(name: str) -> tuple[str, str]:
     """Split `corpus/name`; the corpus is empty if it is not one that included recipes have settings for."""
     corpus, slash, table = name.partition("/")
-    known = any(corpus in values["corpora"] for values in included_recipes().values()) if slash else False
+    known = slash and any(corpus in values["corpora"] for values in included_recipes().values())
     return (corpus, table) if known else ("", name)
 
 
@@ -261,26 +236,15 @@ def _model_of(recipe: Recipe) -> tuple[object, ...]:
 
 @cache
 def _included() -> dict[str, TableDefinition]:
+    """Return the tables by name: of each that a file defines, one for each of its corpora with a protocol."""
     found = {}
     for path in Path(str(files("seesay.recipes"))).glob("tables/*.yaml"):
-        for table in _tables(read_yaml(path, path.name)):
-            found[table["name"]] = validated(TableDefinition, table, f"Table {table['name']}")
+        content = read_yaml(path, path.name)
+        for shared in content["tables"]:
+            for number, (corpus, protocol) in enumerate(shared["corpora"].items()):
+                own = {"source": content.get("source"), "corpus": corpus, "protocol": protocol}
+                own["name"] = name = f"{shared['name']}-{corpus}" if number else shared["name"]
+                own["title"] = shared["title"].format(corpus=corpus_title(corpus))
+                values = {key: value for key, value in (shared | own).items() if key != "corpora"}
+                found[name] = validated(TableDefinition, values, f"Table {name}")
     return found
-
-
-def _tables(content: Values) -> list[Values]:
-    """Return the tables of a file: one for each corpus of `corpora`, which maps corpora to protocols."""
-    found = []
-    for shared in content["tables"]:
-        table = dict(shared)
-        for number, (corpus, protocol) in enumerate(table.pop("corpora").items()):
-            own = {"source": content.get("source"), "corpus": corpus, "protocol": protocol}
-            own["name"] = f"{table['name']}-{corpus}" if number else table["name"]
-            own["title"] = table["title"].format(corpus=corpus_title(corpus))
-            found.append(table | own)
-    return found
-
-
-def _rows(rows: object) -> list[object]:
-    listed = rows if isinstance(rows, list | tuple) else [rows]
-    return [{"name": row} if isinstance(row, str) else row for row in listed]
