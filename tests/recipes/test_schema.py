@@ -95,7 +95,7 @@ def test_recipe_and_constructor_refuse_values_outside_their_range(margin: float)
         ),
         (
             "sampler=round",
-            "no sampler 'round'; did you mean 'rounds'? There are: images, neighbourhood, random",
+            "no sampler 'round'; did you mean 'rounds'? There are: rounds, ",
         ),
         ("loss={kind: multi-label}", "the multi-label loss is for matchers"),
     ],

@@ -156,7 +156,7 @@ def test_a_table_can_have_the_settings_for_another_corpus() -> None:
     assert load_table("irmatch-2").settings_of is None
     lines = load_table("two-branch-2").only(["two-branch", "two-branch-full", "two-branch-one"])
     assert settings_line(lines.name, lines.recipes_for("coco")) == (
-        "two-branch-2: settings for coco, two-branch-one: flickr8k. Others: flickr30k/two-branch-2, --set."
+        "two-branch-2: settings for coco, flickr8k. Others: flickr30k/two-branch-2, --set."
     )
     assert is_table("flickr30k/sco-2")
     assert not is_table("photos/sco-2")

@@ -105,12 +105,12 @@ def read_yaml(path: Path, where: str) -> Values:
     try:
         values = yaml.safe_load(text)
         values_in_all = _count_values(values, {})
-    except yaml.YAMLError as failure:
+    except (
+        yaml.YAMLError,
+        ValueError,
+        RecursionError,
+    ) as failure:  # ValueError: an impossible date or integer
         raise SeesayError(f"{where}: not YAML: {' '.join(str(failure).split())}") from failure
-    except ValueError as failure:  # an impossible date, or an integer of more than 4,300 digits
-        raise SeesayError(f"{where}: contains an invalid number or date.") from failure
-    except RecursionError as failure:
-        raise SeesayError(f"{where}: nested too deeply for a recipe.") from failure
     if values_in_all > _MAX_VALUES:
         raise SeesayError(f"{where}: its aliases expand to {values_in_all} values, too many for a recipe.")
     if not isinstance(values, dict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import product
@@ -271,17 +272,11 @@ def settings_line(name: str, recipes: Sequence[Recipe]) -> str | None:
         >>> settings_line("vse0", [load_recipe("vse0", "pets")])
         'vse0: settings for flickr8k; there are none for pets. Others: flickr30k/vse0, coco/vse0, --set.'
     """
-    used: dict[str, set[str]] = {}
-    for recipe in recipes:
-        if recipe.settings_of is not None:
-            used.setdefault(recipe.settings_of, set()).add(recipe.name)
-    if not used:
-        return None
+    counted = Counter(recipe.settings_of for recipe in recipes if recipe.settings_of is not None)
+    used = [corpus for corpus, _ in counted.most_common()]
     known, corpus = corpora_of(recipes), recipes[0].corpus
     others = [f"{each}/{name.rpartition('/')[2]}" for each in known if each not in used]
-    if list(used) == [corpus] and not others:
+    if not used or (used == [corpus] and not others):
         return None
-    main = max(used, key=lambda each: len(used[each]))
-    rest = [f", {', '.join(sorted(used[each]))}: {each}" for each in used if each != main]
     none = "" if corpus in known else f"; there are none for {corpus}"
-    return f"{name}: settings for {main}{''.join(rest)}{none}. Others: {', '.join([*others, '--set'])}."
+    return f"{name}: settings for {', '.join(used)}{none}. Others: {', '.join([*others, '--set'])}."

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, cast
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from pydantic import (
     BeforeValidator,
@@ -11,7 +12,6 @@ from pydantic import (
     PlainSerializer,
     PlainValidator,
     SerializeAsAny,
-    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -19,7 +19,7 @@ from pydantic import (
 from seesay.encoders import SENTENCE_ENCODERS
 from seesay.encoders.registries import checked_encoder, role_of
 from seesay.encoders.settings import PRECOMPUTED, EncoderSettings
-from seesay.errors import SeesayError, did_you_mean
+from seesay.errors import SeesayError
 from seesay.losses.settings import LOSSES, LossSettings
 from seesay.matchers.settings import AnyMatcherSettings, ComposedSettings
 from seesay.samplers import SAMPLERS
@@ -29,18 +29,22 @@ if TYPE_CHECKING:
     from seesay.losses.base import Loss
 
 
-def _image_encoder(values: object) -> EncoderSettings:
+@contextmanager
+def _for_pydantic() -> Iterator[None]:
     try:
-        return checked_encoder(values).absolute
+        yield
     except SeesayError as failure:
         raise ValueError(str(failure)) from failure
+
+
+def _image_encoder(values: object) -> EncoderSettings:
+    with _for_pydantic():
+        return checked_encoder(values).absolute
 
 
 def _sentence_encoder(values: object) -> EncoderSettings | None:
-    try:
+    with _for_pydantic():
         return None if values is None else SENTENCE_ENCODERS.checked(values).absolute
-    except SeesayError as failure:
-        raise ValueError(str(failure)) from failure
 
 
 def _dumped(encoder: EncoderSettings | None) -> str | dict[str, str] | None:
@@ -66,13 +70,6 @@ class OptimizerSettings(Settings):
     weight_decay: float = Field(0.0, ge=0)
     momentum: float = Field(0.0, ge=0, lt=1)
     grad_clip: float | None = Field(None, gt=0, allow_inf_nan=False)
-
-    @field_validator("momentum")
-    @classmethod
-    def _of_sgd(cls, momentum: float, info: ValidationInfo) -> float:
-        if momentum and info.data.get("kind") != "sgd":
-            raise ValueError("momentum belongs to sgd")
-        return momentum
 
 
 class ScheduleSettings(Settings):
@@ -197,10 +194,8 @@ class Recipe(Settings):
     @field_validator("sampler")
     @classmethod
     def _is_registered(cls, sampler: str) -> str:
-        if sampler not in SAMPLERS:
-            known = sorted(SAMPLERS)
-            near = did_you_mean(sampler, known) or "."
-            raise ValueError(f"no sampler '{sampler}'{near} There are: {', '.join(known)}")
+        with _for_pydantic():
+            SAMPLERS[sampler]
         return sampler
 
     @model_validator(mode="after")
@@ -216,95 +211,80 @@ class Recipe(Settings):
         return self.matcher
 
 
-Misfits: TypeAlias = Iterator[tuple[str, str]]
-"""Keys that do not fit the others, and why."""
-
-
-def misfits(recipe: Recipe) -> Misfits:
-    """Iterate over the keys of a recipe that do not fit the others."""
-    yield from _input_misfits(recipe)
+def misfits(recipe: Recipe) -> Iterator[tuple[str, str]]:
+    """Iterate over the keys of a recipe that do not fit the others, and say why."""
+    matcher, regions = recipe.matcher, recipe.regions
+    if matcher.reads_vectors and recipe.sentence_encoder is None:
+        yield "matcher", f"{matcher.kind} takes a sentence's vector; name a sentence_encoder"
+    if recipe.arrays == ("pooled",) and (problem := _fusion_misfit(recipe)):  # others say what they are
+        yield "encoders", problem
+    if regions is not None and len(recipe.encoders) > 1:
+        yield "regions", "a grounding recipe takes one region encoder; name a single one in encoders"
     if not isinstance(recipe.loss, LOSSES.unchecked):  # without PyTorch, but then nothing can be trained
         yield from _loss_misfits(recipe)
-        yield from _region_misfits(recipe)
         yield from _keys_in_vain(recipe)
 
 
-def _input_misfits(recipe: Recipe) -> Misfits:
-    if recipe.matcher.reads_vectors and recipe.sentence_encoder is None:
-        yield "matcher", f"{recipe.matcher.kind} takes a sentence's vector; name a sentence_encoder"
+def _fusion_misfit(recipe: Recipe) -> str | None:
+    """Say what does not fit SCO's fusion of context and concepts."""
     fusion = getattr(recipe.matcher, "fusion", None)
-    if fusion is not None and recipe.arrays == ("pooled",):  # other arrays say themselves what they are
-        yield from _fusion_misfits(fusion, recipe.encoders)
-    if recipe.regions is not None and len(recipe.encoders) > 1:
-        yield "regions", "a grounding recipe takes one region encoder; name a single one in encoders"
+    first, *others = (role_of(encoder) == "concepts" for encoder in recipe.encoders)
+    if fusion == "context" and any((first, *others)):
+        return "the fusion 'context' reads no concepts; leave them out, or take 'sum' or 'gate'"
+    if fusion == "concepts" and not all((first, *others)):
+        return "the fusion 'concepts' reads concepts alone; leave out the context"
+    if fusion in ("sum", "gate", "scaled-gate") and (first or not others or not all(others)):
+        return f"the fusion '{fusion}' joins one encoder of the context, named first, and concepts; name both"
+    return None
 
 
-def _fusion_misfits(fusion: str, encoders: tuple[EncoderSettings, ...]) -> Misfits:
-    """SCO's fusions of context and concepts."""
-    roles = [role_of(encoder) for encoder in encoders]
-    if fusion == "context" and "concepts" in roles:
-        yield "encoders", "the fusion 'context' reads no concepts; leave them out, or take 'sum' or 'gate'"
-    if fusion == "concepts" and {*roles} != {"concepts"}:
-        yield "encoders", "the fusion 'concepts' reads concepts alone; leave out the context"
-    if fusion in ("sum", "gate", "scaled-gate") and (roles[0] == "concepts" or {*roles[1:]} != {"concepts"}):
-        yield (
-            "encoders",
-            f"the fusion '{fusion}' joins one encoder of the context, named first, and concepts; name both",
-        )
-
-
-def _loss_misfits(recipe: Recipe) -> Misfits:
-    matcher, loss = recipe.matcher, recipe.loss
-    if matcher.is_composed and not getattr(matcher, "matchers", ()):  # its members are not known yet
-        return
-    labels = loss.loss_class.learns_concepts
-    if labels != matcher.predicts_concepts:
-        yield "loss", "the multi-label loss is for matchers that predict concepts; they take no other"
-    if labels and len(recipe.encoders) > 1:
-        yield "loss", "concepts are predicted from the features of one encoder; name a single one"
-    for key, each in (("loss", loss), *(("losses", further) for further in recipe.losses)):
-        missing = [name for name in each.loss_class.needs if not hasattr(matcher.matcher_class, name)]
-        if missing:
-            yield key, f"{each.kind} needs a matcher with {', '.join(missing)}, which {matcher.kind} lacks"
-
-
-def _region_misfits(recipe: Recipe) -> Misfits:
-    regions, loss = recipe.regions, recipe.loss
+def _loss_misfits(recipe: Recipe) -> Iterator[tuple[str, str]]:
+    matcher, loss, regions = recipe.matcher, recipe.loss, recipe.regions
+    if not matcher.is_composed or recipe.composition.matchers:  # else its members are not known yet
+        labels = loss.loss_class.learns_concepts
+        if labels != matcher.predicts_concepts:
+            yield "loss", "the multi-label loss is for matchers that predict concepts; they take no other"
+        if labels and len(recipe.encoders) > 1:
+            yield "loss", "concepts are predicted from the features of one encoder; name a single one"
+        for key, each in (("loss", loss), *(("losses", further) for further in recipe.losses)):
+            missing = [name for name in each.loss_class.needs if not hasattr(matcher.matcher_class, name)]
+            if missing:
+                needed = ", ".join(missing)
+                yield key, f"{each.kind} needs a matcher with {needed}, which {matcher.kind} lacks"
     if regions is None:
         return
     if not _learns_phrases(loss.loss_class):
-        known = [kind for kind in LOSSES if _learns_phrases(cast("type[Loss]", LOSSES[kind].implementation))]
+        known = (kind for kind in LOSSES if _learns_phrases(cast("type[Loss]", LOSSES[kind].implementation)))
         listed = ", ".join(sorted(known))
         yield "regions", f"phrases are learned with the losses {listed}, not with {loss.kind}"
-    if recipe.encoders[0].kind == PRECOMPUTED:
-        if regions.positives == "jittered":
-            yield "regions.positives", "boxes of a file have features, but no boxes can be drawn near them"
-        if regions.train_nms is not None:
-            yield "regions.train_nms", "the boxes of a file are the proposals; leave it out"
+    if recipe.encoders[0].kind == PRECOMPUTED and regions.positives == "jittered":
+        yield "regions.positives", "boxes of a file have features, but no boxes can be drawn near them"
     if regions.box_voting is not None and loss.loss_class.phrases != "pairs":
-        yield (
-            "regions",
-            f"box_voting takes odds, which the logistic loss learns; {loss.kind} does not: leave it out",
-        )
-
-
-def _keys_in_vain(recipe: Recipe) -> Misfits:
-    """Keys without an effect; changes to a composed matcher apply to its members."""
-    matcher, concepts = recipe.matcher, recipe.matcher.predicts_concepts
-    solved = recipe.loss.loss_class.closed_form
-    if recipe.word_dropout and (recipe.regions is not None or not matcher.reads_words):
-        what = "phrases are learned with all their words" if recipe.regions else f"{matcher.kind} reads none"
-        yield "word_dropout", f"no words are left out, as {what}; leave it out"
-    if recipe.schedule.average is not None and solved:
-        yield "schedule.average", f"{recipe.loss.kind} is solved, not trained; leave it out"
-    if recipe.losses and (concepts or solved or recipe.regions is not None):
-        yield "losses", "they are added to a loss of mini-batches of images and sentences; leave them out"
-    if recipe.shared_sentences is not None and (recipe.regions or concepts or solved):
-        yield "shared_sentences", f"{recipe.loss.kind} learns from a sentence's own image alone; leave it out"
-    if recipe.val_images is not None and (concepts or recipe.regions is not None):
-        yield "val_images", "concepts and phrases are measured on all of val; leave it out"
+        why = f"box_voting takes odds, which the logistic loss learns; {loss.kind} does not: leave it out"
+        yield "regions", why
 
 
 def _learns_phrases(loss: type[Loss]) -> bool:
     """Return whether a loss learns phrases of regions, by mini-batches or from all pairs at once."""
     return loss.phrases is not None or loss.closed_form
+
+
+def _keys_in_vain(recipe: Recipe) -> Iterator[tuple[str, str]]:
+    """Keys without an effect; changes to a composed matcher apply to its members."""
+    matcher, regions, loss = recipe.matcher, recipe.regions, recipe.loss
+    concepts, solved = matcher.predicts_concepts, loss.loss_class.closed_form
+    if recipe.word_dropout and (regions is not None or not matcher.reads_words):
+        what = "phrases are learned with all their words" if regions else f"{matcher.kind} reads none"
+        yield "word_dropout", f"no words are left out, as {what}; leave it out"
+    if recipe.optimizer.momentum and recipe.optimizer.kind != "sgd":
+        yield "optimizer.momentum", "momentum belongs to sgd"
+    if recipe.schedule.average is not None and solved:
+        yield "schedule.average", f"{loss.kind} is solved, not trained; leave it out"
+    if recipe.losses and (concepts or solved or regions is not None):
+        yield "losses", "they are added to a loss of mini-batches of images and sentences; leave them out"
+    if recipe.shared_sentences is not None and (concepts or solved or regions is not None):
+        yield "shared_sentences", f"{loss.kind} learns from a sentence's own image alone; leave it out"
+    if recipe.val_images is not None and (concepts or regions is not None):
+        yield "val_images", "concepts and phrases are measured on all of val; leave it out"
+    if regions is not None and regions.train_nms is not None and recipe.encoders[0].kind == PRECOMPUTED:
+        yield "regions.train_nms", "the boxes of a file are the proposals; leave it out"
