@@ -17,24 +17,8 @@ def run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     changes = ("--set", "encoders=[efficientnet-lite0]", "--set", "schedule.epochs=3")
     done = seesay("train", "concepts", "--data", scenes, "--out", folder, *changes)
     assert "mAP" in done.stdout
-    assert "Fewer than the 256 wanted" in done.stderr
+    assert "of 256 concepts occur in enough sentences" in done.stderr
     return folder
-
-
-def test_of_a_corpus(scenes: Path) -> None:
-    told = json.loads(seesay("concepts", scenes, "--json").stdout)
-    counts = [concept["count"] for concept in told["concepts"]]
-    assert counts == sorted(counts, reverse=True)
-    assert min(counts) >= 5
-    done = seesay("concepts", scenes)
-    for line, concept in zip(done.stdout.splitlines(), told["concepts"], strict=True):
-        assert line.split() == [str(concept["count"]), concept["part_of_speech"], concept["word"]]
-    assert f"{len(counts)} concepts of {told['sentences']} training sentences" in done.stderr
-    assert "Fewer than the 256 wanted" in done.stderr
-
-
-def test_of_a_run_they_are_those_of_its_corpus(run: Path, scenes: Path) -> None:
-    assert seesay("concepts", run, "--json").stdout == seesay("concepts", scenes, "--json").stdout
 
 
 def test_of_an_image_the_best_ten(run: Path, scenes: Path) -> None:

@@ -172,10 +172,10 @@ def test_what_needs_an_extra_names_it(core: Path, scenes: Path) -> None:
 
 
 def test_what_only_lists_needs_no_extra(core: Path, scenes: Path) -> None:
-    lines = ("runs", f"concepts {scenes}", "recipes", "encoders", f"data {scenes}")
+    lines = ("runs", "recipes", "encoders", f"data {scenes}")
     said = run(core, "0", *lines, code=COMMANDS).split("$ ")[1:]
     assert "seesay-small" in said[0]
-    assert "irmatch-s" in said[2]
+    assert "irmatch-s" in said[1]
     assert [text.partition("\n")[0] for text in said] == list(lines)
     assert all(text.partition("\n")[2] for text in said)
 

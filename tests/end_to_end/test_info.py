@@ -41,8 +41,9 @@ def test_an_index_says_what_it_holds(tmp_path: Path) -> None:
     assert list(json.loads(seesay("info", index, "--json").stdout)["faults"]) == ["broken.jpg"]
     shutil.rmtree(photos)
     shown = seesay("info", index).stdout.splitlines()
-    assert shown[0].startswith(f"{index}: 1 images, 0 sentences, ")
-    assert shown[3] == f"folder photos: {photos} (not available)"
-    assert shown[5] == "faults: 1"
-    assert shown[6].startswith("  broken.jpg: ")
+    assert shown[0] == f"index: {index}"
+    assert str(photos) in shown[2]
+    assert "images: 1" in shown
+    assert shown[-2] == "faults: 1"
+    assert shown[-1].startswith("  broken.jpg: ")
     assert "no index" in seesay("info", tmp_path / "gone", code=2).stderr

@@ -122,8 +122,8 @@ def test_tables_are_listed() -> None:
             ("two-branch-2", "--data", "SCENES", "--metrics", "R@7"),
             "No metric 'R@7' in this table; there are:",
         ),
-        (("two-branch-2", "--set", "batch_size=7"), "--set needs a corpus to measure on"),
-        (("two-branch-2", "--seeds", "77", "--no-train"), "--seeds needs a corpus to measure on"),
+        (("two-branch-2", "--set", "batch_size=7"), "--seeds and --no-train need a corpus"),
+        (("two-branch-2", "--seeds", "77", "--no-train"), "--seeds and --no-train need a corpus"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_2(

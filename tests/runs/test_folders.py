@@ -18,7 +18,7 @@ import seesay
 from seesay.encoders.networks.hub import load_clip
 from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
-from seesay.runs.bundle import export_in_place, write_bundle
+from seesay.runs.bundle import write_bundle
 from seesay.runs.run import Run
 from seesay.search import Index
 
@@ -138,5 +138,3 @@ def test_a_model_is_not_exported(clip: Path, tmp_path: Path) -> None:
     with pytest.raises(SeesayError, match="cannot be exported"):
         write_bundle(f"open_clip:{clip}", tmp_path / "given")
     assert not (tmp_path / "given").exists()
-    with pytest.raises(SeesayError, match="cannot be exported"):
-        export_in_place(f"open_clip:{clip}")

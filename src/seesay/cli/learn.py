@@ -12,6 +12,7 @@ import typer
 
 from seesay.cli import options as opt
 from seesay.cli import printing as console
+from seesay.errors import SeesayError
 from seesay.paths import home_expanded
 
 if TYPE_CHECKING:
@@ -70,30 +71,18 @@ def train(
 @opt.command(epilog="Example: seesay export runs/irmatch-s --out irmatch-s")
 def export(
     run: opt.Run,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Write a folder with everything the run needs."),
-    ] = None,
+    out: Annotated[Path, typer.Option(help="The folder to write, with everything the run needs.")],
     as_json: opt.Json = False,
 ) -> None:
-    """Export a run's matcher to ONNX again, or write the run as a folder that works without PyTorch."""
-    from seesay.runs.bundle import export_in_place, write_bundle
+    """Write a run as a folder that works without PyTorch."""
+    from seesay.runs.bundle import write_bundle
 
-    if out is not None:
-        bundle = write_bundle(run, out)
-        if as_json:
-            console.print_json(bundle)
-            return
+    bundle = write_bundle(run, out)
+    if as_json:
+        console.print_json(bundle)
+    else:
         needs = f"seesay[{bundle.extra}], for its encoders" if bundle.extra else "seesay alone"
         print(f"{bundle.folder}: {len(bundle.files)} files, {bundle.size / 1e6:.1f} MB. It needs {needs}.")
-        return
-    config = export_in_place(run).config
-    if as_json:
-        console.print_json(config)
-        return
-    names = ", ".join(f"{name}.onnx" for name in config.graphs)
-    worst = max(graph.error for graph in config.graphs.values())
-    print(f"{run}: {names}; at most {worst:.0e} from PyTorch's outputs.")
 
 
 @opt.command(epilog="Example: seesay evaluate runs/irmatch-s --data flickr8k --json")
@@ -354,15 +343,16 @@ def table(
     numbers = parse_numbers(seeds, "--seeds")
     definition = load_table(name).only([row.strip() for row in rows.split(",")] if rows else ())
     if data is None:
-        needing = {"--set": change, "--record": record, "--seeds": seeds != "1", "--no-train": not may_train}
-        opt.refuse(needing, "needs a corpus to measure on; name it with --data.")
+        if change or record or seeds != "1" or not may_train:
+            raise SeesayError("--set, --record, --seeds and --no-train need a corpus; name it with --data.")
         is_file = results is None or results.is_file() or results.suffix == ".jsonl"
         rows_of = results if is_file else recorded_rows(str(results))
         shown = recorded_table(definition, rows_of, split, output.columns)
     else:
         from seesay.training.table import TableRuns, measure_table
 
-        opt.refuse({"--results": results}, "is for rows that were recorded; with --data they are measured.")
+        if results is not None:
+            raise SeesayError("--results names recorded rows; with --data they are measured.")
         corpus = reading.read(data, phrases=definition.grounds)
         if record is not None:
             make_record(record, corpus.name)

@@ -89,36 +89,23 @@ def features(
         raise typer.Exit(opt.NOTHING_FOUND)
 
 
-@opt.command(epilog="Examples: seesay concepts flickr8k; seesay concepts runs/concepts dog.jpg")
+@opt.command(epilog="Example: seesay concepts runs/concepts dog.jpg")
 def concepts(
-    source: Annotated[
-        str, typer.Argument(metavar="DIR|RUN", help="A corpus, or a run of the recipe 'concepts'.")
-    ],
-    image: Annotated[
-        Path | None, typer.Argument(metavar="IMAGE", help="An image file, if the first argument is a run.")
-    ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="Number of concepts of an image.")] = 10,
-    *,
-    reading: opt.Reading,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run of the recipe 'concepts'.")],
+    image: Annotated[Path, typer.Argument(metavar="IMAGE", help="An image file.")],
+    k: Annotated[int, typer.Option("-k", min=1, help="Number of concepts.")] = 10,
     as_json: opt.Json = False,
 ) -> None:
-    """List the most frequent content words of a corpus, or the concepts that a run sees in an image."""
+    """List the likeliest concepts that a run sees in an image; print score, part of speech and word."""
     from seesay.data.sources import FileSource
-    from seesay.runs.load import is_run, load_run
-    from seesay.text.concepts import ConceptVocabulary
+    from seesay.runs.load import load_run
+    from seesay.runs.predictions import image_concepts
 
-    if image is not None:
-        from seesay.runs.predictions import image_concepts
-
-        found = image_concepts(load_run(source), FileSource(image).read(), str(image), k)
-        console.show(found, as_json, console.print_image_concepts)
-    elif is_run(source):
-        from seesay.runs.predictions import run_concepts
-
-        console.show(run_concepts(load_run(source)), as_json, console.print_concepts)
-    else:
-        train = reading.read(Path(source)).split("train")
-        console.show(ConceptVocabulary.from_texts(train.texts()), as_json, console.print_concepts)
+    found = image_concepts(load_run(run), FileSource(image).read(), str(image), k)
+    if as_json:
+        console.print_json(found)
+    for concept in found if not as_json else ():
+        print(f"{concept.score:.3f}  {concept.part_of_speech:<9}  {concept.word}")
 
 
 # The groups of recipes, each with the beginnings of their names.

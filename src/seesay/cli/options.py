@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seesay import __version__
-from seesay.errors import SeesayError
 
 if TYPE_CHECKING:
     from seesay.data.corpus import Corpus
@@ -178,10 +177,3 @@ class Reading:
         from seesay.runs.summary import open_corpus_of
 
         return open_corpus_of([each for each in entries if isinstance(each, Run)], path, **asdict(self))
-
-
-def refuse(options: Mapping[str, object], because: str) -> None:
-    """Raise a SeesayError that names the first of these options that was given."""
-    for option, value in options.items():
-        if value:
-            raise SeesayError(f"{option} {because}")

@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     from seesay.data.corpus import Issues
     from seesay.grounding import Grounding
     from seesay.results.formats import Table
-    from seesay.runs.predictions import SeenConcept
     from seesay.runs.summary import TrainingSummary
     from seesay.search import Answer, Index
     from seesay.search.update import UpdateReport
-    from seesay.text.concepts import ConceptVocabulary
 
 
 _UNSURE = {
@@ -123,24 +121,6 @@ def print_grounding(found: Grounding, sentence: str) -> None:
         tell(f"Looked for '{meant}', not for '{typed}'; text in double quotes is not corrected.")
 
 
-def print_image_concepts(concepts: Sequence[SeenConcept]) -> None:
-    """Print a line for each concept of an image, with its score."""
-    for concept in concepts:
-        print(f"{concept.score:.3f}  {concept.part_of_speech:<9}  {concept.word}")
-
-
-def print_concepts(vocabulary: ConceptVocabulary) -> None:
-    """Print a line for each concept: the number of sentences with it, its part of speech and its word."""
-    for concept in vocabulary.concepts:
-        print(f"{concept.count:7}  {concept.part_of_speech:<9}  {concept.word}")
-    found = len(vocabulary.concepts)
-    tell(
-        f"{found} concepts of {vocabulary.sentences} training sentences; "
-        f"{vocabulary.without} of these have no content word."
-    )
-    _tell_fewer(found, vocabulary.wanted)
-
-
 def show_names(rows: Sequence[tuple[str, str]], as_json: bool = False) -> None:
     """Print names with their descriptions, as JSON or in two columns."""
     if as_json:
@@ -161,8 +141,8 @@ def print_training(summary: TrainingSummary, folder: Path, outside: bool = False
         f"{best}{summary.monitor} {summary.best:.1f}."
     )
     print_skipped(summary.broken_images)
-    if summary.concepts:
-        _tell_fewer(summary.concepts["kept"], summary.concepts["wanted"])
+    if (found := summary.concepts) and found["kept"] < found["wanted"]:
+        tell(f"Only {found['kept']} of {found['wanted']} concepts occur in enough sentences.")
     if summary.improving and summary.epochs:
         tell(f"The last epoch was the best; more may help: --set schedule.epochs={2 * summary.epochs}")
     if summary.uncalibrated:
@@ -282,23 +262,13 @@ def print_left_out(issues: Issues) -> None:
 
 def print_info(info: Mapping[str, Any]) -> None:
     """Print the result of `Index.info`."""
-    from seesay.data.suffixes import unread_lines
-
-    size = f"{info['bytes'] / 1e6:.1f} MB"
-    lines = [
-        f"{info['index']}: {info['images']} images, {info['sentences']} sentences, {size}",
-        f"run: {info['run']}",
-        f"last change: {info['changed']}",
-        *(
-            f"folder {each['name']}: {each['folder']}{'' if each['available'] else ' (not available)'}"
-            for each in info["folders"]
-        ),
-        *([f"left out: {', '.join(info['exclude'])}"] if info["exclude"] else []),
-        *unread_lines(info["not_read"]),
-        f"faults: {len(info['faults'])}",
-        *(f"  {path}: {reason}" for path, reason in info["faults"].items()),
-    ]
-    print("\n".join(lines))
+    for name, value in info.items():
+        if isinstance(value, dict):
+            print(f"{name}: {len(value)}", *(f"{key}: {each}" for key, each in value.items()), sep="\n  ")
+        elif isinstance(value, list):
+            print(f"{name}: {', '.join(map(str, value))}")
+        else:
+            print(f"{name}: {value}")
 
 
 def wide() -> Console:
@@ -313,11 +283,6 @@ def print_skipped(broken: Sequence[str]) -> None:
     if broken:
         tell(f"{len(broken)} skipped:")
         _print_some(broken, " (all with --json)")
-
-
-def _tell_fewer(concepts: int, wanted: int) -> None:
-    if concepts < wanted:
-        tell(f"Fewer than the {wanted} wanted: no other word occurs in enough training sentences.")
 
 
 def _print_some(lines: Sequence[str], how: str = "") -> None:

@@ -68,13 +68,7 @@ def _reranking(name: str | None) -> Run | None:
     return run
 
 
-_INDEX_EXAMPLES = """Example: seesay index ~/Pictures --out pictures.seesay
-
-Several folders: seesay index ~/Pictures /media/scans --out pictures.seesay
-"""
-
-
-@opt.command(epilog=_INDEX_EXAMPLES)
+@opt.command(epilog="Example: seesay index ~/Pictures --out pictures.seesay")
 def index(
     out: Annotated[
         str,
@@ -176,13 +170,7 @@ def index(
             follow(opened, show, Event())
 
 
-_SEARCH_EXAMPLES = """Example: seesay search pictures.seesay "two dogs play in the snow" -k 5
-
-Other queries: photo.jpg; "photo.jpg + at night"; "2*sunset + beach - people"; "id:12 - trees".
-"""
-
-
-@opt.command(epilog=_SEARCH_EXAMPLES)
+@opt.command(epilog='Example: seesay search pictures.seesay "two dogs play in the snow" -k 5')
 def search(
     given: Annotated[
         list[str],
@@ -352,17 +340,10 @@ def info(folder: IndexPlace, as_json: opt.Json = False) -> None:
         console.show(opened.info(), as_json, console.print_info)
 
 
-_SERVE_EXAMPLES = """Example: seesay serve --open
-
-Another port: seesay serve pictures.seesay --port 8080
-
-Several indexes, to choose from on the page: seesay serve pictures.seesay scans.seesay
-
-Index and serve: seesay serve pictures.seesay --photos ~/Pictures --watch
-"""
-
-
-@opt.command(epilog=_SERVE_EXAMPLES, context_settings={"auto_envvar_prefix": "SEESAY_SERVE"})
+@opt.command(
+    epilog="Example: seesay serve pictures.seesay --photos ~/Pictures --watch --open",
+    context_settings={"auto_envvar_prefix": "SEESAY_SERVE"},
+)
 def serve(
     places: Annotated[
         list[str] | None,

@@ -22,7 +22,7 @@ from seesay.errors import SeesayError, naming_extras
 from seesay.onnx import NETWORKS
 from seesay.paths import new_folder
 from seesay.runs.config import VOCABULARY, WEIGHTS, RunConfig
-from seesay.runs.folders import is_included, run_folder
+from seesay.runs.folders import run_folder
 from seesay.runs.load import clip_model
 from seesay.runs.run import Run
 from seesay.text.concepts import FILE as CONCEPTS
@@ -45,23 +45,6 @@ class Bundle:
     files: tuple[str, ...]
     size: int
     extra: str | None
-
-
-def export_in_place(name: str) -> Run:
-    """Export a run's matcher again, beside its weights.
-
-    Raises:
-        SeesayError: the run does not exist, is included or a CLIP model, or cannot be exported.
-        MissingExtraError: PyTorch is not installed.
-    """
-    _refuse_clip(name)
-    run = Run.load(name, "cpu")
-    if is_included(run.folder):
-        raise SeesayError(f"{name}: is included with its export; name a folder to copy it to with --out.")
-    with naming_extras():
-        from seesay.runs.export import export_run
-    export_run(run)
-    return run
 
 
 def write_bundle(name: str, out: Path) -> Bundle:
