@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from seesay.data.decoders import Decoders, read_apart
+from seesay.data.decoders import PHOTOS, Decoders
 from seesay.data.images import EncodedImage, decode
 from seesay.errors import ImageError, UnavailableImageError
 from seesay.search import Index
@@ -73,9 +73,9 @@ def test_a_jpeg_of_many_scans_takes_no_longer_than_its_process_may() -> None:
 
 
 def test_photos_of_somebody_and_their_kin_share_processes(tmp_path: Path) -> None:
-    photo = read_apart(picture("red"), "a", 20, "key")
+    photo = PHOTOS.decode(picture("red"), "a", 20, key="key")
     assert (photo.name, photo.key, photo.size) == ("a", "key", (60, 40))
-    assert read_apart(picture("red"), "a", 20).key == EncodedImage(picture("red"), "a").key
+    assert PHOTOS.decode(picture("red"), "a", 20).key == EncodedImage(picture("red"), "a").key
 
 
 def test_no_more_processes_run_than_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,8 +123,8 @@ def test_a_failure_says_how_its_process_ended(tmp_path: Path, monkeypatch, words
 
 def test_one_that_the_system_ended_is_replaced(decoders: Decoders) -> None:
     decoders.decode(picture("red"), "a")
-    os.kill(decoders._idle[0].process.pid, signal.SIGKILL)
-    decoders._idle[0].process.wait()
+    os.kill(decoders._idle[0].pid, signal.SIGKILL)
+    decoders._idle[0].wait()
     assert decoders.decode(picture("red"), "a")
 
 
@@ -132,7 +132,7 @@ def test_closing_ends_all(decoders: Decoders) -> None:
     decoders.decode(picture("red"), "a")
     [decoder] = decoders._idle
     decoders.close()
-    assert decoder.process.poll() is not None
+    assert decoder.poll() is not None
     at_work = threading.Thread(target=decoders.decode, args=(picture("red"), "a"))
     at_work.start()
     at_work.join()

@@ -38,7 +38,11 @@ def one(data):
             pass
     file.write_bytes(data)
     with open_file(file) as opened:
-        headers.file_format(opened), decoders.facts_of(opened)
+        headers.file_format(opened)
+    try:
+        decoders.PHOTOS.facts(data, "image")
+    except ImageError:
+        pass
 atheris.Setup(sys.argv, one)
 atheris.Fuzz()
 """

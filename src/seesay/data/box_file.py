@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.corpus import CorpusImage
-from seesay.data.features import RegionFiles, array_beside
+from seesay.data.features import RegionFiles, find_array
 from seesay.errors import ImageError, SeesayError
 
 _TOLERANCE = 2.0  # pixels by which a box may leave its image: tools count from one, or round
@@ -36,7 +36,7 @@ class BoxFile:
         shape = self._files.features.shape
         if len(shape) != 3:
             raise SeesayError(f"{path}: one feature per image; phrases need one per box, (n, r, d).")
-        self._boxes = array_beside(path, "boxes")
+        self._boxes = find_array(path, "boxes")
         if self._boxes is None:
             raise SeesayError(
                 f"{path}: no boxes; add an array 'boxes' (n, r, 4), which lies in "
@@ -44,7 +44,7 @@ class BoxFile:
             )
         if self._boxes.shape != (*shape[:2], 4):
             raise SeesayError(f"{path}: boxes of shape {self._boxes.shape} for features of shape {shape}.")
-        self._sizes = array_beside(path, "img_wh")
+        self._sizes = find_array(path, "img_wh")
         if self._sizes is not None and self._sizes.shape != (shape[0], 2):
             raise SeesayError(f"{path}: img_wh has shape {self._sizes.shape}; expected ({shape[0]}, 2).")
 

@@ -17,7 +17,6 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from io import FileIO
 from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
 
@@ -27,7 +26,6 @@ from numpy.typing import NDArray
 import seesay
 from seesay.data.headers import MAX_PIXELS
 from seesay.data.images import DecodedImage, EncodedImage, content_key
-from seesay.data.sources import read_image
 from seesay.errors import ImageError, UnavailableImageError
 
 _SECONDS = 10.0  # for one of the user's own photos
@@ -40,17 +38,8 @@ _PIPE = 1 << 18  # bytes
 _NO_PIXELS = np.zeros((0, 0, 3), np.uint8)
 
 
-def read_apart(data: bytes, name: str, min_side: int, key: str | None = None) -> DecodedImage:
-    """Decode like `EncodedImage.decoded`, in a separate process; `key` is the content key if it is known."""
-    return PHOTOS.decode(data, name, min_side, key=key)
-
-
-def facts_of(file: FileIO) -> dict[str, str]:
-    """Read how a photo was taken, in a separate process; see `headers.facts`. Empty if it cannot be read."""
-    try:
-        return PHOTOS.facts(read_image(file), Path(str(file.name)).name)
-    except (ImageError, OSError):
-        return {}
+_Process: TypeAlias = "subprocess.Popen[bytes]"
+_Answer: TypeAlias = tuple[dict[str, Any], NDArray[np.uint8]]
 
 
 class Decoders:
@@ -73,7 +62,8 @@ class Decoders:
     def __init__(self, seconds: float, most: int = _AT_ONCE) -> None:
         self._seconds = seconds
         self._free = threading.BoundedSemaphore(most)
-        self._idle: list[_Decoder] = []
+        self._idle: list[_Process] = []
+        self._owner = os.getpid()
         self._lock = threading.Lock()
         self._closed = False
 
@@ -96,8 +86,9 @@ class Decoders:
 
     def facts(self, data: bytes, name: str) -> dict[str, str]:
         """Return how a photo was taken; see `EncodedImage.facts`. Raises the same errors as `decode`."""
-        facts: dict[str, str] = self._ask(data, name, {"pixels": 0})[0]["facts"]
-        return facts
+        return {
+            str(name): str(fact) for name, fact in self._ask(data, name, {"pixels": 0})[0]["facts"].items()
+        }
 
     def is_upright_in_browsers(self, data: bytes, name: str) -> bool:
         """Return `EncodedImage.is_upright_in_browsers`. Raises the same errors as `decode`."""
@@ -105,13 +96,24 @@ class Decoders:
 
     def _ask(self, data: bytes, name: str, wanted: dict[str, Any]) -> _Answer:
         request = wanted | {"name": name, "bytes": len(data), "seconds": self._seconds}
+        late = threading.Event()
         with self._free:
-            decoder = self._take()
+            process = self._taken()
+            timer = threading.Timer(_PATIENCE * self._seconds, lambda: (late.set(), process.kill()))
+            timer.start()
             try:
-                answer = decoder.ask(request, data, _PATIENCE * self._seconds)
+                _write(cast(IO[bytes], process.stdin), request, data)
+                answer = _checked(cast(IO[bytes], process.stdout), request["pixels"])
             except Exception as error:  # the process ended, or its response is invalid
-                raise decoder.failure(name, self._seconds) from error
-            self._put_back(decoder)
+                raise _failure(process, late.is_set(), name, self._seconds) from error
+            finally:
+                timer.cancel()
+            with self._lock:
+                is_kept = not (self._closed or late.is_set())
+                if is_kept:
+                    self._idle.append(process)
+            if not is_kept:
+                _end(process)
         if isinstance(answer, ImageError):
             raise answer
         return answer
@@ -121,93 +123,59 @@ class Decoders:
         with self._lock:
             self._closed = True
             while self._idle:
-                self._idle.pop().kill()
+                _end(self._idle.pop())
 
-    def _take(self) -> _Decoder:
+    def _taken(self) -> _Process:
         with self._lock:
+            if self._owner != os.getpid():  # the processes belong to the one that this one was forked from
+                self._idle, self._owner = [], os.getpid()
             while self._idle:
-                decoder = self._idle.pop()
-                if decoder.owner != os.getpid():
-                    continue  # it belongs to the process that this one was forked from
-                if decoder.process.poll() is None:  # the system may have killed it for lack of memory
-                    return decoder
-                decoder.kill()  # which frees its pipes
-        return _Decoder()
-
-    def _put_back(self, decoder: _Decoder) -> None:
-        with self._lock:
-            if not self._closed and not decoder.is_late:
-                self._idle.append(decoder)
-                return
-        decoder.kill()
+                process = self._idle.pop()
+                if process.poll() is None:  # the system may have killed it for lack of memory
+                    return process
+                _end(process)
+        return _started()
 
 
-class _Decoder:
-    """One process. `is_late` is True after it was killed for taking too long."""
+def _started() -> _Process:
+    source = str(Path(seesay.__file__).parents[1])
+    path = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
+    # -P: the current folder, which may contain anything, is not searched for modules.
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "seesay.data.decoders"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,  # libraries print warnings about damaged images
+        env=os.environ | {"PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+    )
+    with suppress(ImportError, AttributeError, OSError):  # only on Linux, up to the user's limit
+        import fcntl
 
-    def __init__(self) -> None:
-        self.is_late, self.owner = False, os.getpid()
-        source = str(Path(seesay.__file__).parents[1])
-        path = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
-        # -P: the current folder, which may contain anything, is not searched for modules.
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "seesay.data.decoders"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # libraries print warnings about damaged images
-            env=os.environ | {"PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
-        )
-        with suppress(ImportError, AttributeError, OSError):  # only on Linux, up to the user's limit
-            import fcntl
-
-            for pipe in (self.process.stdin, self.process.stdout):  # photos have megabytes
-                fcntl.fcntl(cast(IO[bytes], pipe), fcntl.F_SETPIPE_SZ, _PIPE)
-
-    def ask(self, request: dict[str, Any], data: bytes, seconds: float) -> _Answer | ImageError:
-        """Return the response to a request; raise almost any error if the process fails."""
-        asked, answers = self.process.stdin, self.process.stdout
-        assert asked is not None
-        assert answers is not None
-        timer = threading.Timer(seconds, self._end)
-        timer.start()
-        try:
-            _write(asked, request, data)
-            return _checked(answers, request["pixels"])
-        finally:
-            timer.cancel()
-
-    def _end(self) -> None:
-        self.is_late = True
-        self.process.kill()
-
-    def failure(self, name: str, seconds: float) -> ImageError:
-        """End the process, and return the error for the image that it did not decode."""
-        if not self.is_late:
-            with suppress(subprocess.TimeoutExpired):
-                self.process.wait(1)  # it closed its pipe; wait for its exit status
-        ended = self.process.returncode
-        self.kill()
-        if self.is_late:
-            return UnavailableImageError(f"{name}: could not be decoded within {_PATIENCE * seconds:g} s.")
-        if ended == -getattr(signal, "SIGXCPU", 0):
-            return ImageError(
-                f"{name}: takes longer than {seconds:g} s to decode; make it smaller or simpler."
-            )
-        if ended == -signal.SIGTERM or ended == -getattr(signal, "SIGKILL", 0):
-            return UnavailableImageError(f"{name}: could not be decoded: the system killed the decoder.")
-        return ImageError(f"{name}: cannot be decoded.")
-
-    def kill(self) -> None:
-        """End the process."""
-        self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            with suppress(OSError):  # of data that was not written
-                if pipe is not None:
-                    pipe.close()
+        for pipe in (process.stdin, process.stdout):  # photos have megabytes
+            fcntl.fcntl(cast(IO[bytes], pipe), fcntl.F_SETPIPE_SZ, _PIPE)
+    return process
 
 
-_Answer: TypeAlias = tuple[dict[str, Any], NDArray[np.uint8]]
+def _end(process: _Process) -> None:
+    process.kill()
+    with suppress(OSError), process:  # of data that was not written; it closes the pipes
+        pass
+
+
+def _failure(process: _Process, is_late: bool, name: str, seconds: float) -> ImageError:
+    """End a process, and return the error for the image that it did not decode."""
+    if not is_late:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(1)  # it closed its pipe; wait for its exit status
+    ended = process.returncode
+    _end(process)
+    if is_late:
+        return UnavailableImageError(f"{name}: could not be decoded within {_PATIENCE * seconds:g} s.")
+    if ended == -getattr(signal, "SIGXCPU", 0):
+        return ImageError(f"{name}: takes longer than {seconds:g} s to decode; make it smaller or simpler.")
+    if ended in (-signal.SIGTERM, -getattr(signal, "SIGKILL", 0)):
+        return UnavailableImageError(f"{name}: could not be decoded: the system killed the decoder.")
+    return ImageError(f"{name}: cannot be decoded.")
 
 
 def _checked(answers: IO[bytes], max_pixels: int) -> _Answer | ImageError:
@@ -217,8 +185,7 @@ def _checked(answers: IO[bytes], max_pixels: int) -> _Answer | ImageError:
         kind = UnavailableImageError if head["again"] is True else ImageError
         return kind(str(head["error"]))
     if not max_pixels:
-        facts = {str(name): str(fact) for name, fact in head["facts"].items()}
-        return {"facts": facts, "upright": head["upright"]}, _NO_PIXELS
+        return {"facts": dict(head["facts"]), "upright": head["upright"]}, _NO_PIXELS
     (height, width), (whole_width, whole_height) = map(int, head["shape"]), map(int, head["size"])
     if min(height, width, whole_width, whole_height) < 1 or height * width > max_pixels:
         raise ValueError("no shape of an image")

@@ -10,7 +10,7 @@ import re
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence, Set, Sized
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from seesay.errors import SeesayError
 
 _IDS = ("img_id", "image_id", "image_ids", "ids")
-_READ = ("features", "boxes", "img_wh", *_IDS)  # of the arrays in an archive
 _COCO_NAME = re.compile(r"(?:COCO_.*_)?0*([0-9]+)")
 _MOST_GROWTH = 100  # times the compressed size; real features do not reach it
 _UNREADABLE = (  # what NumPy raises for damaged files
@@ -102,11 +101,6 @@ class RegionFiles:
                     raise SeesayError(f"{path}: image {each} occurs twice; keep one of its rows.")
                 self._rows[each] = len(self._rows)
 
-    @property
-    def ids(self) -> Set[str]:
-        """The ids of all images."""
-        return self._rows.keys()
-
     def row(self, filename: str, number: object = None) -> int | None:
         """Look up the row of an image, by file name or number (COCO's `cocoid`); None if there is none.
 
@@ -120,16 +114,11 @@ class RegionFiles:
 
 
 def open_region_files(paths: Sequence[Path]) -> list[RegionFiles]:
-    """Open files of features: as one array if they are its parts, and else each by itself.
-
-    Parts have features of one shape, and no image in common.
-    """
-    alone = [RegionFiles([path]) for path in paths]
-    shapes = {files.features.shape[1:] for files in alone}
-    distinct = len({name for files in alone for name in files.ids})
-    if len(paths) < 2 or len(shapes) > 1 or distinct < sum(len(files.ids) for files in alone):
-        return alone
-    return [RegionFiles(paths)]
+    """Open files of features: as one array if their shapes and images allow it, else each by itself."""
+    try:
+        return [RegionFiles(paths)] if paths else []
+    except SeesayError:
+        return [RegionFiles([path]) for path in paths]
 
 
 def find_region_files(folder: Path) -> list[Path]:
@@ -148,81 +137,66 @@ def _is_region_file(path: Path) -> bool:
 
 
 def load_array(path: Path) -> NDArray[Any]:
-    """Map an array of numbers, (n, d) or (n, r, d); raise SeesayError if the file has none."""
-    try:
-        return _checked(np.load(path, mmap_mode="c", allow_pickle=False), path)
-    except _UNREADABLE as error:
-        raise SeesayError(f"{path}: not a NumPy array of numbers ({error}).") from error
+    """Return the features of a file, see `find_array`; raise SeesayError if there are none."""
+    if (rows := find_array(path, "features")) is None:
+        raise SeesayError(f"{path}: no such file of features; a relative path starts at the corpus.")
+    return rows
 
 
-def array_beside(path: Path, name: str) -> NDArray[Any] | None:
-    """Return another array of an archive, or the one of `<stem>_<name>.npy` beside an array; None if missing.
+def find_array(path: Path, name: str) -> NDArray[Any] | None:
+    """Return an array of numbers, (n, d) or (n, r, d); None if there is none.
+
+    Of an `.npz`, it is the one of that name. An `.npy` has the features, and the others are beside it in
+    `<stem>_<name>.npy`; they are mapped.
 
     Raises:
         SeesayError: it cannot be read, or is not an array of numbers.
     """
-    if path.suffix != ".npz":
-        beside = path.with_name(f"{path.stem}_{name}.npy")
-        return load_array(beside) if beside.is_file() else None
+    array = _loaded(path, name)
+    if array is None or (array.dtype.kind in "fiu" and array.ndim in (2, 3) and all(array.shape[1:])):
+        return array
+    raise SeesayError(
+        f"{path}: expected numbers of shape (n, d) or (n, r, d), got {array.dtype} {array.shape}."
+    )
+
+
+def _loaded(path: Path, name: str) -> NDArray[Any] | None:
     try:
+        if path.suffix != ".npz":
+            file = path if name == "features" else path.with_name(f"{path.stem}_{name}.npy")
+            return np.lib.format.open_memmap(file, "c") if file.is_file() else None
         with np.load(path, allow_pickle=False) as archive:
-            return _checked(archive[name], path) if name in archive else None
+            if name not in archive:
+                return None
+            stored = archive.zip.getinfo(f"{name}.npy")
+            if stored.file_size > _MOST_GROWTH * max(stored.compress_size, 1 << 20):
+                raise SeesayError(
+                    f"{path}: expands to over {_MOST_GROWTH} times its size; save its arrays with np.savez."
+                )
+            return np.asarray(archive[name])
     except _UNREADABLE as error:
         raise SeesayError(f"{path}: its array '{name}' cannot be read ({error}).") from error
 
 
-def _checked(array: object, path: Path) -> NDArray[Any]:
-    found = type(array).__name__
-    if isinstance(array, np.ndarray):
-        if array.dtype.kind in "fiu" and array.ndim in (2, 3) and all(array.shape[1:]):
-            return array
-        found = f"{array.dtype} {array.shape}"
-    raise SeesayError(f"{path}: expected numbers of shape (n, d) or (n, r, d), got {found}.")
-
-
 def _open(path: Path) -> tuple[list[str], NDArray[Any]]:
-    if not path.is_file():
-        raise SeesayError(f"{path}: no such file of features; a relative path starts at the corpus.")
+    """Return the ids of a file of features, and the features."""
+    rows, ids = load_array(path), None
     if path.suffix == ".npz":
-        return _open_npz(path)
-    ids, rows = _ids_of(path), load_array(path)
-    _check_count(path, ids, rows)
-    return ids, rows
-
-
-def _check_count(path: Path, ids: Sized, rows: Sized) -> None:
-    if len(ids) != len(rows):
+        ids = next((ids for key in _IDS if (ids := _loaded(path, key)) is not None), None)
+        if ids is None:
+            raise SeesayError(f"{path}: no image ids; add an array of them as 'img_id'.")
+        ids = ids.reshape(-1)
+    else:
+        try:
+            lines = ids_beside(path).read_text(encoding="utf-8-sig").splitlines()
+        except (OSError, ValueError) as error:
+            raise SeesayError(f"{ids_beside(path)}: not a UTF-8 text file of ids ({error}).") from error
+        ids = np.array([line.strip() for line in lines if line.strip()])
+    if len(ids) != len(rows):  # before the ids become Python objects, which take far more memory
         raise SeesayError(f"{path}: {len(ids)} ids for the features of {len(rows)} images.")
-
-
-def _open_npz(path: Path) -> tuple[list[str], NDArray[Any]]:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            sizes = (each for each in archive.zip.infolist() if each.filename.removesuffix(".npy") in _READ)
-            if any(each.file_size > _MOST_GROWTH * max(each.compress_size, 1 << 20) for each in sizes):
-                raise SeesayError(
-                    f"{path}: expands to over {_MOST_GROWTH} times its size; save its arrays with np.savez."
-                )
-            key = next((key for key in _IDS if key in archive), None)
-            if key is None:
-                raise SeesayError(f"{path}: no image ids; add an array of them as 'img_id'.")
-            rows, ids = _checked(archive["features"], path), archive[key].reshape(-1)
-            _check_count(path, ids, rows)  # before the ids become Python objects, which take far more memory
-            return list(map(id_text, ids.tolist())), rows
-    except _UNREADABLE as error:
-        raise SeesayError(f"{path}: not arrays of numbers and ids ({error}).") from error
-
-
-def _ids_of(path: Path) -> list[str]:
-    """Read the ids of an array from the text file beside it, one per line."""
-    beside = ids_beside(path)
-    try:
-        lines = beside.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, ValueError) as error:
-        raise SeesayError(f"{beside}: not a UTF-8 text file of ids ({error}).") from error
-    return [id_text(line.strip()) for line in lines if line.strip()]
+    return [id_text(each) for each in ids.tolist()], rows
 
 
 def ids_beside(path: Path) -> Path:
-    """Return the file of the ids of an array."""
+    """Return the file of the ids of an array, one per line."""
     return path.with_name(f"{path.stem}_ids.txt")

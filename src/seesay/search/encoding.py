@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from seesay.data.decoders import read_apart
+from seesay.data import decoders
 from seesay.data.images import DecodedImage, content_key
 from seesay.data.sources import FileSource
 from seesay.encoders.images.encode import CHUNK, in_threads
@@ -91,7 +91,7 @@ def _encoded(contents: Sequence[tuple[str, str, bytes]], embedder: Run) -> Itera
     images, side = list[DecodedImage](), max(embedder.side, thumbnails.SIDE)
     for key, name, data in contents:
         try:
-            images.append(read_apart(data, name, side, key))
+            images.append(decoders.PHOTOS.decode(data, name, side, key=key))
         except ImageError as error:
             yield _faulty(key, name, error)
         if sum(image.pixels.nbytes for image in images) > _PIXEL_BYTES:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from PIL import Image
 
-from seesay.data.decoders import read_apart
+from seesay.data.decoders import PHOTOS
 from seesay.data.images import DecodedImage
 from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.seal import seal
@@ -61,7 +61,7 @@ class Thumbnails:
         name = self._name(key)
         if name and (kept := self._store.thumbnail(name)) is not None:
             return kept
-        photo = read_apart(read(), "the image", SIDE)
+        photo = PHOTOS.decode(read(), "the image", SIDE)
         made = make(photo)
         if photo.key == key:  # otherwise the file has changed since it was indexed
             self.keep(key, made)

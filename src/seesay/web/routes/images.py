@@ -16,7 +16,7 @@ from fastapi import APIRouter, Header, HTTPException, Query
 from fastapi.responses import Response
 from pydantic import Field
 
-from seesay.data.decoders import PHOTOS, facts_of
+from seesay.data.decoders import PHOTOS
 from seesay.data.headers import file_format
 from seesay.data.images import DecodedImage
 from seesay.data.sources import read_image
@@ -143,10 +143,11 @@ async def facts(service: TheService, served: TheIndex, id: Id) -> ImageFacts:
             dated_by=item.dated_by,
             facts={},
         )
-        with suppress(OSError):
+        with suppress(OSError, ImageError):
             file, format_ = _opened_image(served, item)
             with file:
-                known.type, known.facts = _SHOWN.get(format_, _UNKNOWN_TYPE), facts_of(file)
+                known.type = _SHOWN.get(format_, _UNKNOWN_TYPE)
+                known.facts = PHOTOS.facts(read_image(file), PurePath(item.path).name)
         return known
 
     return await service.run(work, service.files)
