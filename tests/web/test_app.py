@@ -604,7 +604,7 @@ def test_uploads_of_too_many_pixels_or_too_long_to_decode_are_refused(index_path
     with client_of(index_path, limits=limits) as client:
         response = client.post("/api/v1/search", files={"image": ("a.png", picture("red"))})
     assert response.status_code == 422
-    assert "60×40, more than 1000 pixels" in response.json()["detail"]
+    assert "more than 1000 pixels" in response.json()["detail"]
 
 
 def test_an_upload_is_scored_as_the_file_would_be(client: TestClient, index_path: Path) -> None:

@@ -86,9 +86,8 @@ class Decoders:
 
     def facts(self, data: bytes, name: str) -> dict[str, str]:
         """Return how a photo was taken; see `EncodedImage.facts`. Raises the same errors as `decode`."""
-        return {
-            str(name): str(fact) for name, fact in self._ask(data, name, {"pixels": 0})[0]["facts"].items()
-        }
+        head, _ = self._ask(data, name, {"pixels": 0})
+        return {str(name): str(fact) for name, fact in head["facts"].items()}
 
     def is_upright_in_browsers(self, data: bytes, name: str) -> bool:
         """Return `EncodedImage.is_upright_in_browsers`. Raises the same errors as `decode`."""
@@ -97,9 +96,14 @@ class Decoders:
     def _ask(self, data: bytes, name: str, wanted: dict[str, Any]) -> _Answer:
         request = wanted | {"name": name, "bytes": len(data), "seconds": self._seconds}
         late = threading.Event()
+
+        def stop() -> None:
+            late.set()
+            process.kill()
+
         with self._free:
             process = self._taken()
-            timer = threading.Timer(_PATIENCE * self._seconds, lambda: (late.set(), process.kill()))
+            timer = threading.Timer(_PATIENCE * self._seconds, stop)
             timer.start()
             try:
                 _write(cast(IO[bytes], process.stdin), request, data)
