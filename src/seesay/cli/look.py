@@ -31,13 +31,13 @@ def data(
     from seesay.data.summary import summarise
     from seesay.encoders.sentences.base import load_sentence_encoder
     from seesay.encoders.sentences.similar import similar_summary
-    from seesay.text.vocabulary import rare_word_summary, vocabulary_summary
+    from seesay.text.vocabulary import rare_word_summary
 
     corpus = reading.read(folder, phrases)
     summary = summarise(corpus, check)
     words: dict[str, Mapping[str, Any]] = {}
     if not corpus.has_boxes:
-        words = {"vocabulary": vocabulary_summary(corpus), "rare_words": rare_word_summary(corpus)}
+        words = {"rare_words": rare_word_summary(corpus)}
         if similar:
             words["similar_sentences"] = similar_summary(corpus, load_sentence_encoder("minilm-int8"))
     if as_json:

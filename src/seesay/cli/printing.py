@@ -198,7 +198,6 @@ class Screen:
 
 def print_corpus(
     summary: Mapping[str, Any],
-    vocabulary: Mapping[str, Any] | None = None,
     rare_words: Mapping[str, Any] | None = None,
     similar_sentences: Mapping[str, Any] | None = None,
 ) -> None:
@@ -222,11 +221,6 @@ def print_corpus(
                 f"most {shared['i2t']} for sentences (i2t) and {shared['t2i']} for images (t2i); "
                 "--protocol shared-sentences credits each of these images."
             )
-    if vocabulary:
-        lines.append(
-            f"Vocabulary (train): {vocabulary['words']} words, {vocabulary['once']} of them once; "
-            f"{vocabulary['unseen_test']:.2f} % of the test words are not among them."
-        )
     if rare_words:
         lines.append(
             f"Rare words: of {rare_words['words']} test words {rare_words['below 10']:.1f} % occur less than "

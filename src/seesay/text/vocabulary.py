@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.errors import SeesayError
 from seesay.paths import read_small_json, replace_text, unusable
 from seesay.text.tokens import tokenize, without_accents
 
@@ -66,12 +65,12 @@ class Vocabulary:
         """Read what `save` wrote; raise SeesayError if the file is missing or malformed."""
         try:
             found = read_small_json(path)
-        except (OSError, ValueError) as failure:
+            lemmas = isinstance(found, dict) and found["lemmas"] is True
+            words = found["words"] if isinstance(found, dict) else found
+            if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+                raise ValueError("not a list of words")
+        except (OSError, ValueError, KeyError) as failure:
             raise unusable(path, failure, f"not a vocabulary ({failure}); train again.") from failure
-        lemmas = isinstance(found, dict) and found.get("lemmas") is True
-        words = found.get("words") if isinstance(found, dict) else found
-        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise SeesayError(f"{path}: not a list of words; train again.")
         return cls(words, lemmas)
 
 
@@ -86,8 +85,6 @@ def _words_of(text: str, lemmas: bool) -> list[str]:
 SHOTS = (0, 1, 2, 3)  # K of the paper's K-shot test sets
 NO_WORDS = np.iinfo(np.int64).max  # the frequency of the rarest word of a sentence that has none
 
-_RARE, _ONCE = 10, 1  # Figure 1: below ten times, and once or never
-
 
 def word_counts(texts: Iterable[str]) -> Counter[str]:
     """Count the words of some sentences."""
@@ -100,8 +97,8 @@ def rarest_words(texts: Iterable[str], counts: Mapping[str, int]) -> NDArray[np.
     >>> rarest_words(["a dog", "a xylophone", "?"], {"a": 9, "dog": 4}).tolist()[:2]
     [4, 0]
     """
-    found = (min((counts.get(word, 0) for word in tokenize(text)), default=NO_WORDS) for text in texts)
-    return np.fromiter(found, np.int64)
+    found = [min((counts.get(word, 0) for word in tokenize(text)), default=NO_WORDS) for text in texts]
+    return np.array(found, np.int64)
 
 
 def uncommon_words(texts: Iterable[str], counts: Mapping[str, int], k: int) -> set[str]:
@@ -114,49 +111,23 @@ def figure_1(texts: Sequence[str], counts: Mapping[str, int]) -> dict[str, float
 
     Returns `words`, their number, and the percentages that occur `below 10` times, and `at most 1`.
     """
-    words = uncommon_words(texts, counts, NO_WORDS)
-    frequencies = np.array([counts.get(word, 0) for word in words], np.int64)
+    words = word_counts(texts)
+    found = np.array([counts.get(word, 0) for word in words], np.int64)
     return {
         "words": len(words),
-        f"below {_RARE}": round(100 * float((frequencies < _RARE).mean()), 2) if words else 0.0,
-        f"at most {_ONCE}": round(100 * float((frequencies <= _ONCE).mean()), 2) if words else 0.0,
+        "below 10": round(100 * float((found < 10).mean()), 2) if words else 0.0,
+        "at most 1": round(100 * float((found <= 1).mean()), 2) if words else 0.0,
     }
 
 
 def rare_word_summary(corpus: Corpus) -> dict[str, Any]:
-    """Compute Figure 1 of a corpus's test split and the sizes of its K-shot test sets.
+    """Compute Figure 1 of a corpus's test split; empty unless there are a train split and a test split.
 
-    In addition to what `figure_1` returns, `uncommon` has for each K the number of words that occur at most K
-    times in training (`N`), of `sentences` with such a word, and of their `images`; `frequencies` are those
-    of all words in training, most frequent first. Empty unless both splits exist.
+    In addition to what `figure_1` returns, `frequencies` are those of the test words in training, most
+    frequent first.
     """
     if not {"train", "test"} <= corpus.splits:
         return {}
-    counts, test = word_counts(corpus.split("train").texts()), corpus.split("test")
-    texts, owners = test.texts(), test.image_of_sentence()
-    rarest = rarest_words(texts, counts)
-    sets = {
-        str(k): {
-            "N": len(uncommon_words(texts, counts, k)),
-            "sentences": int((rarest <= k).sum()),
-            "images": len(np.unique(owners[rarest <= k])),
-        }
-        for k in SHOTS
-    }
-    words = sorted(uncommon_words(texts, counts, NO_WORDS), key=lambda word: (-counts[word], word))
-    frequencies = {word: counts[word] for word in words}
-    return {**figure_1(texts, counts), "uncommon": sets, "frequencies": frequencies}
-
-
-def vocabulary_summary(corpus: Corpus) -> dict[str, float]:
-    """Count the `words` of the train split, and those that occur `once`; empty without a train split.
-
-    `unseen_test` is the percentage of words in test sentences that do not occur in training.
-    """
-    if "train" not in corpus.splits:
-        return {}
-    counts = word_counts(corpus.split("train").texts())
-    test = word_counts(corpus.split("test").texts() if "test" in corpus.splits else [])
-    unseen = sum(n for word, n in test.items() if word not in counts)
-    once = sum(n == 1 for n in counts.values())
-    return {"words": len(counts), "once": once, "unseen_test": 100 * unseen / max(test.total(), 1)}
+    counts, texts = word_counts(corpus.split("train").texts()), corpus.split("test").texts()
+    words = sorted(word_counts(texts), key=lambda word: (-counts[word], word))
+    return {**figure_1(texts, counts), "frequencies": {word: counts[word] for word in words}}

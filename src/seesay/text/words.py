@@ -5,15 +5,14 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from string import ascii_lowercase
 
 from seesay.text.tokens import tokenize, without_accents
 from seesay.text.vocabulary import UNKNOWN, Vocabulary
 
-_WORDS = Path(__file__).with_name("words.txt.gz")
-_DICTIONARY = Path(__file__).with_name("dictionary.txt.gz")
+_WORDS, _DICTIONARY = "words.txt.gz", "dictionary.txt.gz"
 _REQUEST = re.compile(
     r"\s*(?:(?:(?:can|could) you\s+|please\s+)?(?:show me|find(?: me)?|give me|(?:look|search) for)\s+)?"
     r"(?:(?:(?:a|an|the|some|any|all|my|our)\s+)*(?:photo(?:graph)?|picture|pic|image)s?\s+(?:of|showing|with)\s+)?"
@@ -36,7 +35,7 @@ def is_word(word: str) -> bool:
     [True, True, True, True, False]
     """
     plain = without_accents(word)
-    known = plain in _words() or plain.split("'")[0] in _words()
+    known = plain in _ranks(_WORDS) or plain.split("'")[0] in _ranks(_WORDS)
     is_letter = len(plain) == 1 and plain.isascii() and plain.isalpha()
     return known or is_letter or any(letter.isdigit() for letter in word)
 
@@ -71,10 +70,7 @@ def words_or_signs(sentence: str) -> list[str]:
 def unknown_words(sentences: Sequence[str], vocabulary: Vocabulary, english: bool) -> list[str]:
     """Return the words of sentences that are not in a vocabulary, each once, in order.
 
-    Args:
-        sentences: the sentences.
-        vocabulary: the known words.
-        english: whether words accepted by `is_word` are also known.
+    With `english`, words accepted by `is_word` are also known.
 
     >>> unknown_words(["a xyzzy dachshund"], Vocabulary(["a"]), english=True)
     ['xyzzy']
@@ -84,14 +80,11 @@ def unknown_words(sentences: Sequence[str], vocabulary: Vocabulary, english: boo
     return [word for word in outside if not (english and is_word(word))]
 
 
-@lru_cache(maxsize=1)
-def _words() -> frozenset[str]:
-    return frozenset(read_words(_WORDS))
-
-
-def read_words(file: Path) -> list[str]:
-    """Read an included list of words, one per line."""
-    return gzip.decompress(file.read_bytes()).decode().split("\n")
+@cache
+def _ranks(file: str) -> dict[str, int]:
+    """The words of an included list, one per line, the most frequent first, with their ranks."""
+    lines = gzip.decompress(Path(__file__).with_name(file).read_bytes()).decode().split("\n")
+    return {word: rank for rank, word in enumerate(lines)}
 
 
 def corrections(words: Sequence[str], vocabulary: Vocabulary, english: bool) -> dict[str, str]:
@@ -114,25 +107,21 @@ def corrections(words: Sequence[str], vocabulary: Vocabulary, english: bool) -> 
     # Punctuation is not a misspelt word, although one more letter would make it one.
     unknown = [word for word in words if tokenize(word) == [word] and vocabulary.encode(word) == [UNKNOWN]]
     misspelt = [word for word in unknown if not is_word(word)]
-    if len(misspelt) > _MOST:
-        return {}
-    found = {word: _meant(word, vocabulary, english) for word in misspelt if len(word) <= _LONGEST}
-    return {word: meant for word, meant in found.items() if meant is not None}
-
-
-def _meant(word: str, vocabulary: Vocabulary, english: bool) -> str | None:
-    ranks = _ranks() if english else {}
-    candidates = list[tuple[bool, bool, int, str]]()
-    for other in _one_slip_away(word):
-        has_others = set(other) != set(word)
-        numbers = vocabulary.encode(other)
-        if len(numbers) != 1:  # two words, because a letter and its accent changed places
-            continue
-        number = numbers[0]
-        known = number != UNKNOWN
-        if (known or other in ranks) and (len(word) >= _LONG or not has_others):
-            candidates.append((has_others, not known, number if known else ranks[other], other))
-    return min(candidates)[-1] if candidates else None
+    ranks = _ranks(_DICTIONARY) if english else {}
+    found = {}
+    for word in misspelt if len(misspelt) <= _MOST else ():
+        candidates = list[tuple[bool, bool, int, str]]()
+        for other in _one_slip_away(word) if len(word) <= _LONGEST else ():
+            has_others = set(other) != set(word)
+            number, *more = vocabulary.encode(other)
+            if more:  # two words, because a letter and its accent changed places
+                continue
+            known = number != UNKNOWN
+            if (known or other in ranks) and (len(word) >= _LONG or not has_others):
+                candidates.append((has_others, not known, number if known else ranks[other], other))
+        if candidates:
+            found[word] = min(candidates)[-1]
+    return found
 
 
 def _one_slip_away(word: str) -> Iterator[str]:
@@ -144,8 +133,3 @@ def _one_slip_away(word: str) -> Iterator[str]:
             yield from (f"{start}{letter}{end[1:]}" for letter in ascii_lowercase)
         if len(end) > 1:
             yield start + end[1] + end[0] + end[2:]
-
-
-@lru_cache(maxsize=1)
-def _ranks() -> dict[str, int]:
-    return {word: rank for rank, word in enumerate(read_words(_DICTIONARY))}
