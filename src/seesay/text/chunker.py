@@ -96,45 +96,28 @@ class WordClass:
 @lru_cache(1 << 16)
 def word_class(word: str) -> WordClass:
     """Look up the classes that a lower-case word or a punctuation mark may have."""
-    closed = _closed_class(word)
-    if closed:
-        return WordClass(frozenset({closed}))
+    if word == "'s":
+        return WordClass(frozenset({"possessive"}))
+    if not word[0].isalnum():
+        return WordClass(frozenset({"mark"}))
+    if word in DETERMINERS or word.isdigit():
+        return WordClass(frozenset({"determiner"}))
+    if word in CLOSED:
+        return WordClass(frozenset({"closed"}))
     if word in _NOUNS:
         return WordClass(frozenset({"noun"}), plural=word.endswith("s"))
     lemmas: dict[str, tuple[str, ...]] = getAllLemmas(word)
-    classes = {name.lower() for name in lemmas if name in ("NOUN", "ADJ", "VERB", "ADV")} or {_guess(word)}
-    verbs = lemmas.get("VERB", ())
-    form = _form(word, verbs) if "verb" in classes else ""
-    return WordClass(frozenset(classes), form, any(verb in _COMMON for verb in verbs), _plural(word, lemmas))
-
-
-def _closed_class(word: str) -> str:
-    if word == "'s":
-        return "possessive"
-    if not word[0].isalnum():
-        return "mark"
-    if word in DETERMINERS or word.isdigit():
-        return "determiner"
-    return "closed" if word in CLOSED else ""
-
-
-def _guess(word: str) -> str:
-    """Guess the class of a word that is not in the dictionary from its ending."""
-    if word.endswith("ing"):
-        return "verb"
-    return "adj" if word.endswith(("ed", "less")) else "noun"
-
-
-def _form(word: str, verbs: tuple[str, ...]) -> str:
-    if word in verbs:
-        return "base"
-    return "ing" if word.endswith("ing") else "s" if word.endswith("s") else "past"
-
-
-def _plural(word: str, lemmas: dict[str, tuple[str, ...]]) -> bool:
-    if word in _PLURALS or word in _SINGULARS:
-        return word in _PLURALS
-    return word.endswith("s") and not word.endswith("ss") and word not in lemmas.get("NOUN", ())
+    classes = {name.lower() for name in lemmas if name in ("NOUN", "ADJ", "VERB", "ADV")}
+    if not classes:  # guessed from the ending
+        guess = "verb" if word.endswith("ing") else "adj" if word.endswith(("ed", "less")) else "noun"
+        classes = {guess}
+    verbs, form = lemmas.get("VERB", ()), ""
+    if "verb" in classes:
+        ending = "ing" if word.endswith("ing") else "s" if word.endswith("s") else "past"
+        form = "base" if word in verbs else ending
+    ends_as_plural = word.endswith("s") and not word.endswith("ss") and word not in lemmas.get("NOUN", ())
+    plural = word in _PLURALS or (ends_as_plural and word not in _SINGULARS)
+    return WordClass(frozenset(classes), form, any(verb in _COMMON for verb in verbs), plural)
 
 
 _TOKEN = re.compile(rf"['’]s\b|{LETTERS}(?:[-'’]{LETTERS})*|[^\w\s]")
@@ -175,7 +158,10 @@ def noun_phrases(sentence: str) -> list[Chunk]:
     >>> [chunk.text for chunk in noun_phrases("two dogs chase a red ball")]
     ['two dogs', 'a red ball']
     """
-    words = [_word(match) for match in _TOKEN.finditer(sentence)]
+    words = list[_Word]()
+    for match in _TOKEN.finditer(sentence):
+        text = composed(match[0]).lower().replace("’", "'")
+        words.append(_Word(text, match.start(), match.end(), word_class(text)))
     chunks: list[Chunk] = []
     at = 0
     while at < len(words):
@@ -185,11 +171,6 @@ def noun_phrases(sentence: str) -> list[Chunk]:
             chunks.append(Chunk(sentence[start:stop], start, stop))
         at = max(end, at + 1)
     return chunks
-
-
-def _word(match: re.Match[str]) -> _Word:
-    text = composed(match[0]).lower().replace("’", "'")
-    return _Word(text, match.start(), match.end(), word_class(text))
 
 
 class _Phrase:
@@ -209,16 +190,13 @@ class _Phrase:
             if role is None:
                 break
             self._roles.append(role)
-            if self._may_end(i, role):
+            word = self._at(i)
+            if role == "noun" or (role == "modifier" and word.may_be("noun")) or word.text in HEADS:
                 end = i + 1
         return end
 
     def _at(self, i: int) -> _Word:
         return self._words[i] if 0 <= i < len(self._words) else _END
-
-    def _may_end(self, i: int, role: _Role) -> bool:
-        word = self._at(i)
-        return role == "noun" or (role == "modifier" and word.may_be("noun")) or word.text in HEADS
 
     def _bridge(self, i: int) -> _Role | None:
         """Words between the parts of one phrase: "group of people", "black and white dog"."""

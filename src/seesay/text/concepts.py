@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.paths import read_small_json, replace_text, unusable
-from seesay.text.chunker import ADVERBIAL, COLOURS, Chunk, listed, noun_phrases, word_class
+from seesay.text.chunker import ADVERBIAL, COLOURS, listed, noun_phrases, word_class
 from seesay.text.lemmas import PartOfSpeech, lemma
 from seesay.text.vocabulary import Vocabulary
 
@@ -62,9 +62,11 @@ def content_words(sentence: str) -> list[ContentWord]:
     found = []
     for match in _WORD.finditer(sentence):
         before = bisect_right(starts, match.start()) - 1
-        phrase = phrases[before] if before >= 0 and match.start() < phrases[before].end else None
-        word = _content_word(match[0].lower(), _place(match, phrase))
-        if word is not None:
+        place: _Place = "outside"
+        if before >= 0 and match.start() < (phrase := phrases[before]).end:
+            last = match.end() >= phrase.end or sentence.startswith(" of ", match.end())
+            place = "last" if last and match.start() > phrase.start else "within"
+        if word := _content_word(match[0].lower(), place):
             found.append(word)
     return found
 
@@ -81,34 +83,22 @@ def nouns(sentence: str) -> frozenset[str]:
 _Place = Literal["outside", "within", "last"]  # of a noun phrase, or of the part of it before "of"
 
 
-def _place(match: re.Match[str], phrase: Chunk | None) -> _Place:
-    if phrase is None:
-        return "outside"
-    last = match.end() >= phrase.end or match.string.startswith(" of ", match.end())
-    return "last" if last and match.start() > phrase.start else "within"
-
-
 @lru_cache(1 << 16)
 def _content_word(word: str, place: _Place) -> ContentWord | None:
     """Return the content word for a word in that position; None if it is not one."""
-    if number := _number(word):
-        return ContentWord(number, "number")
-    known = word_class(word)
-    if len(word) == 1 or known.classes & {"closed", "determiner", "mark"}:
+    if word.isdecimal():
+        small = len(word) < 3 and 1 <= int(word) <= len(_NUMBERS)
+        return ContentWord(_NUMBERS[int(word) - 1], "number") if small else None
+    if word in _NUMBERS or word == "dozen":
+        return ContentWord(word, "number")
+    if len(word) == 1 or word_class(word).classes & {"closed", "determiner", "mark"}:
         return None
     if word in ADVERBIAL and place == "outside":  # "in front of", "runs back"
         return None
-    part = _part(word, place)
-    if part is None:
+    if (part := _part(word, place)) is None:
         return None
     found = lemma(word, part)
     return None if found in _SAYS_NOTHING else ContentWord(found, part)
-
-
-def _number(word: str) -> str:
-    if word.isdecimal():
-        return _NUMBERS[int(word) - 1] if len(word) < 3 and 1 <= int(word) <= len(_NUMBERS) else ""
-    return word if word in _NUMBERS or word == "dozen" else ""
 
 
 def _part(word: str, place: _Place) -> PartOfSpeech | None:
@@ -116,19 +106,16 @@ def _part(word: str, place: _Place) -> PartOfSpeech | None:
     may = known.classes
     if word in COLOURS:
         return "adjective"
-    participle = known.form in ("ing", "past")
-    plain = known.form == "base" and not known.common  # "is ready": seldom a verb
     if place == "last" and "noun" in may:
         return "noun"
+    plain = known.form == "base" and not known.common  # "is ready": seldom a verb
     if place == "outside" and "verb" in may and not ("adj" in may and plain):
         return "verb"
     if "adj" in may:
         return "adjective"
-    if participle and "verb" in may and (known.common or "noun" not in may):  # "a running dog"
-        return "verb"
-    if "noun" in may:
-        return "noun"
-    return "verb" if "verb" in may else None
+    if "verb" in may and known.form in ("ing", "past") and (known.common or "noun" not in may):
+        return "verb"  # "a running dog"
+    return "noun" if "noun" in may else "verb" if "verb" in may else None
 
 
 @dataclass(frozen=True, slots=True)
