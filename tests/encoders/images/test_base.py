@@ -12,12 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from seesay.encoders import IMAGE_ENCODERS, REGION_ENCODERS, SENTENCE_ENCODERS, package_folder
+from seesay.encoders import (
+    IMAGE_ENCODERS,
+    REGION_ENCODERS,
+    SENTENCE_ENCODERS,
+    list_encoders,
+    package_folder,
+)
 from seesay.encoders.images.base import (
     ImageEncoder,
     SharedPixels,
     crops_of,
-    list_encoders,
     load_image_encoder,
     random_crop,
     resize,
