@@ -141,7 +141,7 @@ def compare(name: str, cores: int, encoder: ImageEncoder, images: list[bytes]) -
     work = flops(module, torch.from_numpy(pixels[:1]))
     ours = len(images) / times["seesay"]
     eagers = {f"eager images/s, {n} a batch": len(images) / times[f"eager {n}"] for n in EAGER_BATCHES}
-    found = encode_images([encoder], images, names).arrays[0]["pooled"]
+    found = encode_images([encoder], images, names)[0]["pooled"]
     expected = eager(module, pixels, 32)
     cosine = (found * expected).sum(1) / np.linalg.norm(found, axis=1) / np.linalg.norm(expected, axis=1)
     return {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 import shutil
 from pathlib import Path
 from typing import Any
@@ -87,12 +86,6 @@ def test_what_is_no_model_is_refused(clip: Path) -> None:
         seesay.load("openclip:ViT-B-32/openai")
     with pytest.raises(SeesayError, match="device: expected one that PyTorch has here"):
         seesay.load(f"open_clip:{clip}", device="tpu")
-
-
-def test_a_run_is_pickled_as_its_name(clip: Path) -> None:
-    run = seesay.load(f"open_clip:{clip}")
-    again = pickle.loads(pickle.dumps(run))  # noqa: S301
-    assert (again.name, again.fingerprint) == (run.name, run.fingerprint)
 
 
 def test_an_index_refuses_other_weights(clip: Path, scenes: Path, tmp_path: Path) -> None:

@@ -11,13 +11,11 @@ import pytest
 import torch
 from PIL import Image
 
-from seesay.data.images import EncodedImage, content_key
-from seesay.encoders.stores import open_stores, stores_folder
 from seesay.errors import ImageError, SeesayError
 from seesay.matchers.settings import MatcherSettings
 from seesay.recipes.load import load_recipe
 from seesay.runs.folders import included_runs, run_folder
-from seesay.runs.images import join_features, read_images, recipe_encoders
+from seesay.runs.images import read_images, recipe_encoders
 from seesay.runs.run import Run, check_one_score
 from seesay.runs.trained import save_weights
 
@@ -200,21 +198,3 @@ def test_a_module_that_is_changed_computes_what_the_run_gives() -> None:
         for weights in matcher.parameters():
             weights.mul_(1.5)
     assert not np.allclose(run.embed_sentences(["two dogs"]), before, atol=1e-3)
-
-
-def test_stored_features_of_a_photo_are_not_computed_again(
-    pictures: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They are told from computed ones by being wrong."""
-    monkeypatch.setenv("SEESAY_CACHE", str(tmp_path))
-    run, photo = Run.load("seesay-small", "cpu"), pictures[0].read_bytes()
-    photos = [EncodedImage(photo, "photo").decoded(run.side)]
-    computed = run.embed_photos(photos)
-    draw = np.random.default_rng(0)
-    wrong = [{name: draw.random((1, dim), np.float32) for name, dim in e.dims.items()} for e in run.encoders]
-    for encoder, arrays in zip(run.encoders, wrong, strict=True):
-        open_stores([encoder], stores_folder())[encoder.fingerprint].add({content_key(photo): arrays})
-    stored = Run.load("seesay-small", "cpu").embed_photos(photos)
-    wanted = run.embed_features(join_features(run.config.arrays, wrong))
-    np.testing.assert_allclose(stored, wanted, atol=2e-3)
-    assert np.abs(stored[0] - computed[0]).max() > 0.01

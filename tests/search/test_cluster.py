@@ -11,13 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from seesay.errors import SeesayError
 from seesay.search import Index
 from seesay.search import cluster as cluster_module
 from seesay.search.encoding import Batch
 from seesay.search.photo import NewPhoto
 from tests.encoders.images.test_cluster import WithoutRay
-from tests.search.colours import Colours
 from tools.scenes import write_scenes
 
 
@@ -70,12 +68,6 @@ def test_an_index_of_a_cluster_is_that_of_one_process(
         assert known(on) == known(alone)
         hits = [index.search("a dog", k=50) for index in (alone, on)]
         np.testing.assert_allclose([hit.score for hit in hits[1]], [hit.score for hit in hits[0]], atol=2e-3)
-
-
-def test_what_other_nodes_cannot_load_is_refused(tmp_path: Path) -> None:
-    message = "--cluster: colours cannot be loaded by other nodes"
-    with Index.create(tmp_path / "index", Colours()) as index, pytest.raises(SeesayError, match=message):
-        index.update_images(tmp_path, cluster="auto")
 
 
 def test_what_travels_with_a_file_does_not_grow_with_the_index(

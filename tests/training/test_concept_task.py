@@ -90,7 +90,7 @@ def test_concepts_of_an_image_are_the_encoders_best(run: Run, corpus: Corpus) ->
     data = corpus.images[0].source.read()  # type: ignore[union-attr]
     found = image_concepts(run, data, "a", 3)
     encoder = load_image_encoder({"kind": "concepts", "run": str(run.folder)}, default_device())
-    scores = encode_images([encoder], [data], ["a"]).arrays[0]["pooled"][0]
+    scores = encode_images([encoder], [data], ["a"])[0]["pooled"][0]
     best = sorted(scores.tolist(), reverse=True)[:3]
     assert [each.score for each in found] == pytest.approx(best, rel=1e-5)
     assert found[0].word == run.vocabulary.words[int(scores.argmax())]
@@ -247,7 +247,7 @@ def test_a_head_learns_from_regions_of_which_the_highest_logit_counts(corpus: Co
     images = corpus.split("val").images[:3]
     names = ["test-quarters", {"kind": "concepts", "run": str(run.folder)}]
     data = [image.source.read() for image in images if image.source is not None]
-    regions, scores = encode_images([load_image_encoder(n) for n in names], data, list("abc")).arrays
+    regions, scores = encode_images([load_image_encoder(n) for n in names], data, list("abc"))
     state = {key.rpartition("layers.")[2]: value.numpy() for key, value in run.matcher.state_dict().items()}
     for row, found in zip(regions["pooled"], scores["logits"], strict=True):
         of_regions = []

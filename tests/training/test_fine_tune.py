@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 
 from seesay.data.corpus import Corpus
 from seesay.data.images import EncodedImage, decode
-from seesay.encoders.images.base import crops_of, kept_encoder, load_image_encoder
+from seesay.encoders.images.base import kept_encoder, load_image_encoder
 from seesay.encoders.images.efficientnet import load_lite
 from seesay.encoders.images.encode import bytes_of, encode_images
 from seesay.encoders.settings import EncoderSettings
@@ -368,14 +368,12 @@ def test_sco_reads_its_concepts_and_keeps_the_cnn_with_them(
         Recipe.model_validate(yaml.safe_load(READER.replace("RUN", str(source)))), few, tmp_path / "sco"
     )
     tuned_name = run_recipe(concepts).encoders[0]
-    features = encode_images([load_image_encoder(tuned_name, run=concepts)], [image], ["a"]).arrays[0][
-        "pooled"
-    ]
+    features = encode_images([load_image_encoder(tuned_name, run=concepts)], [image], ["a"])[0]["pooled"]
     head = Run.load(str(concepts)).matcher
     assert isinstance(head, ConceptClassifier)
     with torch.inference_mode():
         expected = torch.sigmoid(head(torch.from_numpy(features)))
-    (scores,) = encode_images([reader.encoders[1]], [image], ["a"]).arrays
+    (scores,) = encode_images([reader.encoders[1]], [image], ["a"])
     np.testing.assert_allclose(scores["pooled"], expected, atol=1e-5)
     vectors = reader.embed_images([image])
 
@@ -442,7 +440,7 @@ def test_an_epoch_shows_one_of_the_views_of_each_image(few: Corpus, concepts: Pa
         different = {squares[image].numpy().tobytes() for squares in seen}
         pixels = decode(bytes_of(few.images[image]), "scene", 320)
         assert len(different) == 2
-        assert crops_of(pixels, encoder.size, encoder.crop)[0].tobytes() in different
+        assert encoder.crops(pixels)[0].tobytes() in different
 
 
 def test_the_control_trains_the_matcher_alone(few: Corpus, tmp_path: Path) -> None:

@@ -74,8 +74,8 @@ class ArrayStore:
         return len(self._ranges)
 
     def keys(self) -> list[str]:
-        """Return the keys that have been written; damaged rows are only noticed when they are looked up."""
-        return list(self._ranges)
+        """Return the keys whose rows are in the store and undamaged, which reads all of them."""
+        return [key for key in list(self._ranges) if key in self]
 
     def __contains__(self, key: str) -> bool:
         """Return whether the rows of that key are in the store and undamaged."""
@@ -213,17 +213,6 @@ def open_stores(encoders: Sequence[ImageEncoder], folder: Path) -> dict[str, Arr
         key: ArrayStore(folder / key, {name: ("<f2", dim) for name, dim in source.dims.items()})
         for key, source in sources_of(encoders).items()
     }
-
-
-def opened_stores(encoders: Sequence[ImageEncoder], folder: Path) -> list[ArrayStore] | None:
-    """Open the encoders' stores under `folder`; return None unless all exist and are readable."""
-    try:
-        if all((folder / encoder.source.stored_as).is_dir() for encoder in encoders):
-            stores = open_stores(encoders, folder)
-            return [stores[encoder.source.stored_as] for encoder in encoders]
-    except (SeesayError, OSError):  # such as a cache that is not writable
-        pass
-    return None
 
 
 def read_features(

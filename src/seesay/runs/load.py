@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from seesay.device import checked_device, default_device
 from seesay.encoders.settings import OPEN_CLIP, EncoderSettings
@@ -103,10 +101,6 @@ class ClipRun(Run):
         reader = OpenClipSentenceEncoder(towers)
         super().__init__(name, Path(name), config, Vocabulary([]), reader, device)
         self._recipe, self._matcher = recipe, matcher
-
-    def __reduce__(self) -> tuple[Callable[..., Run], tuple[Any, ...]]:
-        """Pickle the settings of the model, which is loaded again."""
-        return ClipRun, (self.config.encoders[0], self._device)
 
     @property
     def pretrained(self) -> bool:

@@ -24,8 +24,8 @@ _AT_ONCE = 512  # images or sentences
 
 def image_features(run: Run, data: bytes, name: str) -> Tensor:
     """Return the features (1, d) of an encoded image on the run's device; `name` is for errors."""
-    encoded = encode_images(run.encoders, [data], [name])
-    return torch.from_numpy(join_features(run.config.arrays, encoded.checked())).to(run.device)
+    arrays = encode_images(run.encoders, [data], [name])
+    return torch.from_numpy(join_features(run.config.arrays, arrays)).to(run.device)
 
 
 @dataclass(frozen=True, slots=True)

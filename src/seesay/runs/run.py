@@ -29,9 +29,8 @@ from seesay.arrays import Vectors
 from seesay.data.images import DecodedImage
 from seesay.device import chosen_device, default_device
 from seesay.encoders.images.base import ImageEncoder
-from seesay.encoders.images.encode import decoded_side, encode_images, read_or_encode
+from seesay.encoders.images.encode import decoded_side, encode_images
 from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encoder, save_sentence_encoder
-from seesay.encoders.stores import ArrayStore, opened_stores, stores_folder
 from seesay.errors import SeesayError, naming_extras
 from seesay.paths import file_digest
 from seesay.progress import Advance
@@ -249,11 +248,6 @@ class Run:
         return recipe_encoders(self.config, self.folder, self.device)
 
     @cached_property
-    def _stores(self) -> list[ArrayStore] | None:
-        """The feature stores of the image encoders, if they exist."""
-        return opened_stores(self.encoders, stores_folder())
-
-    @cached_property
     def fingerprint(self) -> str:
         """A hash of weights, vocabulary and preprocessing; vectors with different hashes are never mixed."""
         digest = hashlib.blake2b(digest_size=16)
@@ -312,12 +306,11 @@ class Run:
     def embed_photos(self, photos: Sequence[DecodedImage], query: bool = False) -> Vectors:
         """Embed photos that were decoded at `side`, (n, dim).
 
-        Stored features of training or measuring are reused.
-
         Raises:
             UnavailableImageError: there is not enough memory now.
         """
-        arrays = read_or_encode(self.encoders, self._stores, photos).checked()
+        pixels, names = [photo.pixels for photo in photos], [photo.name for photo in photos]
+        arrays = encode_images(self.encoders, pixels, names)
         return self.embed_features(join_features(self.config.arrays, arrays), query)
 
     def embed_sentences(self, sentences: Sequence[str], query: bool = False) -> Vectors:
@@ -437,8 +430,8 @@ class Run:
         images = list_images(images)
         parts = []  # all files at once would not fit into memory
         for at in range(0, max(len(images), 1), _AT_ONCE):
-            encoded = encode_images(self.encoders, *read_images(images[at : at + _AT_ONCE], at))
-            parts.append(join_features(self.config.arrays, encoded.checked()))
+            arrays = encode_images(self.encoders, *read_images(images[at : at + _AT_ONCE], at))
+            parts.append(join_features(self.config.arrays, arrays))
         return np.concatenate(parts)
 
 

@@ -6,13 +6,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-import numpy as np
-
 from seesay.data.sources import FileSource
-from seesay.encoders.images.cluster import DONE, Columns, check_same, done_on_cluster
+from seesay.encoders.images.cluster import Columns, Work, check_same, done_on_cluster
 from seesay.encoders.images.encode import CHUNK
 from seesay.encoders.stores import SortedKeys, sources_of
-from seesay.errors import SeesayError
 from seesay.runs.run import Run
 from seesay.search.encoding import EncodedElsewhere, new_photos, read_ahead
 from seesay.search.photo import FileState, NewPhoto
@@ -23,16 +20,9 @@ def on_cluster(run: Run, address: str) -> EncodedElsewhere:
     """Return a function that encodes photos on a cluster.
 
     Args:
-        run: the embedder, which workers load by name. Photos and runs must have the same paths on every node.
+        run: the run, which workers load by name. Photos and runs must have the same paths on every node.
         address: of the cluster, see `fill_stores_on_cluster`.
-
-    Raises:
-        SeesayError: workers could not load the run.
     """
-    from seesay.runs.run import Run
-
-    if not isinstance(run, Run):
-        raise SeesayError(f"--cluster: {run.name} cannot be loaded by other nodes; index without the option.")
     named = run.name, run.fingerprint
     uses_gpu = any(source.uses_gpu for source in sources_of(run.encoders).values())
 
@@ -41,39 +31,30 @@ def on_cluster(run: Run, address: str) -> EncodedElsewhere:
     ) -> Iterator[dict[str, NewPhoto]]:
         items = ({"path": path, "file": file_of(path), "size": state.size} for path, state in files.items())
         shared = *named, SortedKeys(known)
-        for block in done_on_cluster(address, PhotoWorker, shared, items, uses_gpu):
+        for block in done_on_cluster(address, _photos_on_node, shared, items, uses_gpu):
             yield from block
 
     return encode
 
 
-class PhotoWorker:
-    """Encodes blocks of files on one node.
+def _photos_on_node(shared: Any) -> Work:
+    """Return a function that encodes the files of a block.
 
-    Args:
-        shared: a reference to the name of the run, its expected fingerprint, and the content keys that need
-            not be encoded.
+    `shared` are the name of the run, its expected fingerprint, and the content keys that need not be encoded.
     """
+    name, fingerprint, known = shared
+    run = load_embedder(name)
+    check_same(name, run.fingerprint, fingerprint)
 
-    def __init__(self, shared: Any) -> None:
-        import ray
+    def among_known(keys: Iterable[str]) -> set[str]:
+        return {key for key in keys if key in known}
 
-        name, fingerprint, self._known = ray.get(shared)
-        self._run = load_embedder(name)
-        check_same(name, self._run.fingerprint, fingerprint)
-
-    def __call__(self, block: Columns) -> Columns:
-        """Return the contents of a block of files."""
+    def encode(block: Columns) -> Iterator[dict[str, NewPhoto]]:
         files = dict(zip(block["path"].tolist(), block["file"], strict=True))
         sizes = zip(files, block["size"].tolist(), strict=True)
-        made = list[dict[str, NewPhoto]]()
         while some := list(islice(sizes, CHUNK)):  # for one thread: each core has a worker
             states = {path: FileState(0, size, 0) for path, size in some}
-            batches = read_ahead(files.__getitem__, states)
-            made += [new_photos(each, self._run, self._among_known) for each in batches]
-        done = np.empty(len(made), object)
-        done[:] = made
-        return {DONE: done}
+            for batch in read_ahead(files.__getitem__, states):
+                yield new_photos(batch, run, among_known)
 
-    def _among_known(self, keys: Iterable[str]) -> set[str]:
-        return {key for key in keys if key in self._known}
+    return encode

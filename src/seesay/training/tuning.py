@@ -23,7 +23,6 @@ from seesay.data.images import decode
 from seesay.encoders.images.base import (
     Arrays,
     ImageEncoder,
-    crops_of,
     load_image_encoder,
     random_crop,
 )
@@ -140,7 +139,7 @@ class PixelsTask(Task):
             key = self.recipe.seed, self.epoch, image
             if self.views is not None:
                 view = int(np.random.default_rng(key).integers(self.views))
-                own = crops_of(pixels, encoder.size, encoder.crop)
+                own = encoder.crops(pixels)
                 if view < len(own):
                     return np.asarray(own[view])
                 key = self.recipe.seed, image, view
@@ -172,8 +171,8 @@ class PixelsTask(Task):
         parts = []
         for start in range(0, len(images), _ENCODED):
             some = images[start : start + _ENCODED]
-            encoded = encode_images(encoders, [bytes_of(each) for each in some], [each.name for each in some])
-            parts.append(join_features(self.recipe.arrays, encoded.arrays))
+            arrays = encode_images(encoders, [bytes_of(each) for each in some], [each.name for each in some])
+            parts.append(join_features(self.recipe.arrays, arrays))
         return np.concatenate(parts)
 
 

@@ -22,7 +22,6 @@ from seesay.encoders import (
 from seesay.encoders.images.base import (
     ImageEncoder,
     SharedPixels,
-    crops_of,
     load_image_encoder,
     random_crop,
     resize,
@@ -207,7 +206,8 @@ def test_ten_crops_of_a_right_sized_image_need_no_resize() -> None:
 @settings(max_examples=40)
 @given(st.integers(1, 90), st.integers(1, 90), st.sampled_from(["squash", "ten"]))
 def test_any_image_gives_crops_of_one_shape(height: int, width: int, kind: str) -> None:
-    crops = crops_of(picture(height, width), 16, kind)
+    encoder = ImageEncoder("any", "none", 16, {}, lambda _: {}, kind)
+    crops = encoder.crops(picture(height, width))
     assert crops.shape == ({"squash": 1, "ten": 10}[kind], 16, 16, 3)
     assert crops.dtype == np.uint8
 
@@ -215,7 +215,7 @@ def test_any_image_gives_crops_of_one_shape(height: int, width: int, kind: str) 
 def test_squash_shows_the_whole_image() -> None:
     pixels = np.zeros((40, 160, 3), np.uint8)
     pixels[:, :80] = 255
-    (crop,) = crops_of(pixels, 16, "squash")
+    crop = squash(pixels, 16)
     assert (crop[:, :7] == 255).all()
     assert (crop[:, 9:] == 0).all()
 

@@ -13,12 +13,12 @@ import pytest
 from PIL import Image
 
 from seesay.data.corpus import CorpusImage
-from seesay.data.images import EncodedImage, content_key
+from seesay.data.images import content_key
 from seesay.data.sources import FileSource
 from seesay.encoders.images import encode
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
-from seesay.encoders.images.encode import SHARED_SIDE, encode_images, fill_stores, in_threads, read_or_encode
-from seesay.encoders.stores import ArrayStore, opened_stores, read_features
+from seesay.encoders.images.encode import encode_images, fill_stores, in_threads
+from seesay.encoders.stores import ArrayStore, open_stores, read_features
 from seesay.errors import ImageError
 
 
@@ -52,29 +52,30 @@ def photos(tmp_path: Path) -> list[CorpusImage]:
 
 
 def colours_in(folder: Path, encoder: ImageEncoder, keys: list[str | None]) -> np.ndarray:
-    (store,) = opened_stores([encoder], folder)
+    (store,) = open_stores([encoder], folder).values()
     return read_features(encoder, store, [key for key in keys if key is not None], "mean")
 
 
 def test_no_images_are_no_rows() -> None:
     encoder, batches = colour_encoder()
     found = encode_images([encoder], [], [])
-    assert found.arrays[0]["mean"].shape == (0, 3)
-    assert found.arrays[0]["mean"].dtype == np.float32
-    assert found.errors == []
+    assert found[0]["mean"].shape == (0, 3)
+    assert found[0]["mean"].dtype == np.float32
     assert batches == []
 
 
-@pytest.mark.parametrize("broken", [[], [0], [3, 11], list(range(20))])
-def test_broken_images_are_zero_rows_with_their_errors(broken: list[int]) -> None:
+def test_the_first_broken_image_is_named() -> None:
     encoder, _ = colour_encoder()
-    images = [b"no image" if n in broken else png((n, 0, 9)) for n in range(20)]
-    found = encode_images([encoder, encoder], images, [f"{n}.png" for n in range(20)])
-    expected = [[0, 0, 0] if n in broken else [n, 0, 9] for n in range(20)]
-    for arrays in found.arrays:
-        np.testing.assert_array_equal(arrays["mean"], expected)
-    assert [n for n, error in enumerate(found.errors) if error is not None] == broken
-    assert all(str(found.errors[n]).startswith(f"{n}.png: ") for n in broken)
+    images = [b"no image" if n in (7, 11) else png((n, 0, 9)) for n in range(20)]
+    with pytest.raises(ImageError, match=r"^7\.png: "):
+        encode_images([encoder, encoder], images, [f"{n}.png" for n in range(20)])
+
+
+def test_equal_encoders_share_what_is_computed() -> None:
+    encoder, batches = colour_encoder()
+    for arrays in encode_images([encoder, encoder], [png((n, 0, 9)) for n in range(20)], ["a"] * 20):
+        np.testing.assert_array_equal(arrays["mean"], [[n, 0, 9] for n in range(20)])
+    assert sum(batches) == 20
 
 
 def test_each_encoder_sees_its_own_crops() -> None:
@@ -82,8 +83,8 @@ def test_each_encoder_sees_its_own_crops() -> None:
     large, batches = colour_encoder("large", 8, "ten")
     found = encode_images([small, large], [png((1, 2, 3), (9, 30))] * 2, ["a", "b"])
     assert sum(batches) == 20
-    np.testing.assert_array_equal(found.arrays[0]["mean"], [[1, 2, 3]] * 2)
-    np.testing.assert_array_equal(found.arrays[1]["mean"], [[1, 2, 3]] * 2)
+    np.testing.assert_array_equal(found[0]["mean"], [[1, 2, 3]] * 2)
+    np.testing.assert_array_equal(found[1]["mean"], [[1, 2, 3]] * 2)
 
 
 def test_features_of_an_image_do_not_depend_on_the_other_encoders() -> None:
@@ -91,10 +92,10 @@ def test_features_of_an_image_do_not_depend_on_the_other_encoders() -> None:
     noise = np.random.default_rng(0).integers(0, 256, (60, 80, 3), dtype=np.uint8)
     Image.fromarray(noise).resize((1600, 1200), Image.Resampling.BICUBIC).save(out, "JPEG")
     lite0 = load_image_encoder("efficientnet-lite0")
-    alone = encode_images([lite0], [out.getvalue()], ["a"]).arrays[0]
+    alone = encode_images([lite0], [out.getvalue()], ["a"])[0]
     beside = encode_images(
         [load_image_encoder({"kind": "efficientnet-lite0", "crops": "ten"}), lite0], [out.getvalue()], ["a"]
-    ).arrays[1]
+    )[1]
     np.testing.assert_array_equal(alone["pooled"], beside["pooled"])
 
 
@@ -190,7 +191,7 @@ def test_what_was_encoded_before_a_failure_is_kept(photos: list[CorpusImage], tm
     encoder._network = failing
     with pytest.raises(RuntimeError, match="out of memory"):
         fill_stores([encoder], tmp_path, photos)
-    (store,) = opened_stores([encoder], tmp_path)
+    (store,) = open_stores([encoder], tmp_path).values()
     assert len(store) == 32
 
 
@@ -251,30 +252,6 @@ def test_flickr8k_features_are_those_of_the_squash(flickr8k: Path) -> None:
     for n in (0, 39):
         pixels = np.asarray(Image.open(io.BytesIO(images[n])).convert("RGB"))
         alone = encoder.encode(encoder.crops(pixels)[None])["pooled"][0]
-        cosine = alone @ found.arrays[0]["pooled"][n]
-        cosine /= np.linalg.norm(alone) * np.linalg.norm(found.arrays[0]["pooled"][n])
+        cosine = alone @ found[0]["pooled"][n]
+        cosine /= np.linalg.norm(alone) * np.linalg.norm(found[0]["pooled"][n])
         assert cosine > 0.999
-
-
-def test_features_that_are_stored_are_read(photos: list[CorpusImage], tmp_path: Path) -> None:
-    encoder, batches = colour_encoder()
-    assert opened_stores([encoder], tmp_path / "features") is None
-    assert not (tmp_path / "features").exists()
-    fill_stores([encoder], tmp_path / "features", photos[:30])
-    stores = opened_stores([encoder], tmp_path / "features")
-    contents = [png((200, 0, 0)), *(image.source.read() for image in photos[20:40])]
-    batches.clear()
-    found = read_or_encode(
-        [encoder], stores, [EncodedImage(data, "x").decoded(SHARED_SIDE) for data in contents]
-    )
-    assert sum(batches) == 11
-    wanted = encode_images([encoder], contents, ["x"] * len(contents))
-    np.testing.assert_allclose(found.arrays[0]["mean"], wanted.arrays[0]["mean"], rtol=1e-3)
-    assert found.errors == wanted.errors
-
-
-def test_stores_that_cannot_be_opened_are_passed_over(photos: list[CorpusImage], tmp_path: Path) -> None:
-    encoder, _ = colour_encoder()
-    fill_stores([encoder], tmp_path, photos[:2])
-    (tmp_path / encoder.fingerprint / "arrays.json").write_text("{}")
-    assert opened_stores([encoder], tmp_path) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,11 +23,6 @@ _SHARED = 260  # pixels
 TEN = "ten"  # crops
 
 
-def crops_of(pixels: Pixels, size: int, kind: str) -> Pixels:
-    """Crop one image (h, w, 3) to (c, size, size, 3) uint8: c is 10 for "ten", else 1."""
-    return ten_crops(pixels, size) if kind == TEN else squash(pixels, size)[None]
-
-
 def squash(pixels: Pixels, size: int) -> Pixels:
     """Resize one image (h, w, 3) to a square, (size, size, 3).
 
@@ -37,44 +32,27 @@ def squash(pixels: Pixels, size: int) -> Pixels:
     """
     if size > _SHARED or min(pixels.shape[:2]) <= _SHARED:
         return resize(pixels, size, size)
-    square = pixels.square if isinstance(pixels, SharedPixels) else _shared_square(pixels)
+    shared = pixels if isinstance(pixels, SharedPixels) else pixels.view(SharedPixels)
     if size == _SHARED:
-        return square
+        return shared.square
     import cv2
 
-    return np.asarray(cv2.resize(square, (size, size), interpolation=cv2.INTER_CUBIC))
+    return np.asarray(cv2.resize(shared.square, (size, size), interpolation=cv2.INTER_CUBIC))
 
 
 class SharedPixels(np.ndarray[Any, np.dtype[np.uint8]]):
     """The pixels of one image, (h, w, 3), that several encoders share; read-only."""
 
-    _square: Pixels | None = None
-
-    def __array_finalize__(self, source: object) -> None:
-        """Forget the square, which differs for a part of the image."""
-        self._square = None
-
-    @property
+    @cached_property
     def square(self) -> Pixels:
-        """The image as a square of 260 pixels, made once."""
-        if self._square is None:
-            self._square = _shared_square(np.asarray(self))
-        return self._square
+        """The image as a square of 260 pixels, after averaging the largest blocks that leave as many."""
+        import cv2
 
-
-def _shared_square(pixels: Pixels) -> Pixels:
-    return resize(_reduced(pixels), _SHARED, _SHARED)
-
-
-def _reduced(pixels: Pixels) -> Pixels:
-    """Average the largest blocks of pixels that leave at least `_SHARED` pixels per side."""
-    import cv2
-
-    height, width = pixels.shape[:2]
-    factor = min(height, width) // _SHARED
-    if factor < 2:
-        return pixels
-    return np.asarray(cv2.resize(pixels, (width // factor, height // factor), interpolation=cv2.INTER_AREA))
+        pixels, (height, width) = np.asarray(self), self.shape[:2]
+        if (factor := min(height, width) // _SHARED) > 1:
+            size = width // factor, height // factor
+            pixels = np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA))
+        return resize(pixels, _SHARED, _SHARED)
 
 
 def ten_crops(pixels: Pixels, size: int) -> Pixels:
@@ -211,7 +189,7 @@ class ImageEncoder(Encoder):
 
     def crops(self, pixels: Pixels) -> Pixels:
         """Crop one image (h, w, 3) for the network, (c, size, size, 3) uint8."""
-        return crops_of(pixels, self.size, self.crop)
+        return ten_crops(pixels, self.size) if self.crop == TEN else squash(pixels, self.size)[None]
 
     def prepare(self, pixels: Pixels) -> Any:
         """Prepare one image (h, w, 3) for `encode_prepared`."""

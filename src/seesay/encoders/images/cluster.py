@@ -6,9 +6,8 @@ Ray Data restarts the blocks of lost nodes on other nodes. Each block reaches th
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -28,11 +27,11 @@ from seesay.progress import progress
 _BLOCK = 32  # images that a worker takes at a time
 PART = 65_536  # images that Ray is given at a time, for which it takes about 120 MB
 _SECONDS = 5  # within which a cluster's address must answer
-DONE = "done"  # the name of the column of what workers return
 
 _OUR_ERROR = f"{SeesayError.__module__}.{SeesayError.__name__}: "  # before its message, in a traceback
 
 Columns = dict[str, NDArray[Any]]
+Work = Callable[[Columns], Iterable[Any]]
 
 
 def fill_stores_on_cluster(
@@ -55,46 +54,57 @@ def fill_stores_on_cluster(
         MissingExtraError: Ray is not installed.
     """
     sources, of_sources = sources_of(encoders), open_stores(encoders, folder)
-    stores = list(of_sources.values())
-
-    def stored(key: str) -> bool:
-        # Every store is checked, so that each finds its damaged rows and workers compute all of them again.
-        return not [store for store in stores if key not in store]
-
+    stores, encoded = list(of_sources.values()), set[str]()
     filled = Filled([None] * len(images), stores=[of_sources[each.source.stored_as] for each in encoders])
-    todo = list(range(len(images)))
     known = [(source.settings.dump(), fingerprint) for fingerprint, source in sources.items()]
+    shared = known, [SortedKeys(store.keys()) for store in stores]
     uses_gpu = any(source.uses_gpu for source in sources.values())
-    encoded, retried = set[str](), set[int]()
-    with progress("Encoding", len(todo), "images") as advance:
-        while todo:
-            shared = known, [SortedKeys(store.keys()) for store in stores]
-            items, todo = ({"place": place, "image": images[place]} for place in todo), []
-            for parts in done_on_cluster(address, Worker, shared, items, uses_gpu):
-                store_features(stores, [part.features for part in parts])
-                for part in parts:
-                    encoded.update(key for rows in part.features for key in rows)
-                    filled.errors += part.filled.errors
-                    for place, key in zip(part.places, part.filled.keys, strict=True):
-                        if key is not None and place not in retried and not stored(key):
-                            todo.append(place)  # its rows are damaged
-                        elif key is not None:
-                            filled.keys[place] = key
-                    advance(len(part.places))
-            retried.update(todo)
+    items = ({"place": place, "image": image} for place, image in enumerate(images))
+    with progress("Encoding", len(images), "images") as advance:
+        for block in done_on_cluster(address, _images_on_node, shared, items, uses_gpu):
+            store_features(stores, [features for _, _, features in block])
+            for places, part, features in block:
+                encoded.update(key for rows in features for key in rows)
+                filled.errors += part.errors
+                for place, key in zip(places, part.keys, strict=True):
+                    filled.keys[place] = key
+                advance(len(places))
     filled.encoded = len(encoded)  # equal files may be in several blocks
     return filled
 
 
+def _images_on_node(shared: Any) -> Work:
+    """Return a function that encodes the images of a block, a few at a time.
+
+    `shared` are the settings of the encoders with their expected fingerprints, and, for each encoder, the
+    content keys that need not be encoded.
+    """
+    named, known = shared
+    encoders = [load_image_encoder(settings, default_device()) for settings, _ in named]
+    for encoder, (_, fingerprint) in zip(encoders, named, strict=True):
+        check_same(encoder.name, encoder.fingerprint, fingerprint)
+
+    def encode(block: Columns) -> Iterator[tuple[list[int], Filled, Features]]:
+        images, places, claims = list(block["image"]), block["place"].tolist(), dict[str, object]()
+        for i in range(0, len(images), CHUNK):
+            some = slice(i, i + CHUNK)
+            yield places[some], *missing_features(encoders, known, claims, images[some])
+
+    return encode
+
+
 def done_on_cluster(
-    address: str, worker: type, shared: object, items: Iterable[dict[str, Any]], uses_gpu: bool
+    address: str,
+    work: Callable[[Any], Work],
+    shared: object,
+    items: Iterable[dict[str, Any]],
+    uses_gpu: bool,
 ) -> Iterator[list[Any]]:
-    """Yield the results of workers for items, as lists.
+    """Yield the results of workers for blocks of items, as lists.
 
     Args:
         address: the cluster's address; see `fill_stores_on_cluster`.
-        worker: is created on the nodes, with a reference to `shared`, and called with the columns of a block.
-            It returns the column `DONE`.
+        work: is called on each node with `shared`, and returns the function that does a block.
         shared: an object that all workers need; those of a node share one copy of its arrays.
         items: rows of columns, which Ray is given 65,536 at a time.
         uses_gpu: whether a worker takes a GPU, if the cluster has any.
@@ -107,50 +117,28 @@ def done_on_cluster(
         resources, there, rows = ray.cluster_resources(), ray.put(shared), iter(items)
         while some := list(islice(rows, PART)):
             blocks = ray.data.from_items(some, override_num_blocks=-(-len(some) // _BLOCK)).map_batches(
-                worker,
-                fn_constructor_args=(there,),
+                _Worker,
+                fn_constructor_args=(work, there),
                 batch_size=_BLOCK,
                 compute=ray.data.ActorPoolStrategy(min_size=1, max_size=max(int(resources.get("CPU", 1)), 1)),
                 num_gpus=1 if uses_gpu and resources.get("GPU") else None,
             )
             for block in blocks.iter_batches(batch_size=None):
-                yield list(block[DONE])
+                yield list(block["done"])
 
 
-@dataclass(frozen=True)
-class EncodedChunk:
-    """A worker's results for a few images, given by their positions in the corpus."""
-
-    places: list[int]
-    filled: Filled
-    features: Features
-
-
-class Worker:
-    """Encodes blocks of images on one node.
-
-    Args:
-        shared: a reference to the settings of the encoders with their expected fingerprints, and, for each
-            encoder, the content keys that need not be encoded.
-    """
-
-    def __init__(self, shared: Any) -> None:
+class _Worker:
+    def __init__(self, work: Callable[[Any], Work], shared: Any) -> None:
         import ray
 
-        encoders, self.known = ray.get(shared)
-        self.encoders = [load_image_encoder(settings, default_device()) for settings, _ in encoders]
-        for encoder, (_, fingerprint) in zip(self.encoders, encoders, strict=True):
-            check_same(encoder.name, encoder.fingerprint, fingerprint)
+        self._work = work(ray.get(shared))
 
     def __call__(self, block: Columns) -> Columns:
-        """Return the results for a block, as `EncodedChunk`s in the column `DONE`."""
-        images, places, claims = list(block["image"]), block["place"].tolist(), dict[str, object]()
-        starts = range(0, len(images), CHUNK)
-        parts = np.empty(len(starts), object)
-        for number, i in enumerate(starts):
-            found = missing_features(self.encoders, self.known, claims, images[i : i + CHUNK])
-            parts[number] = EncodedChunk(places[i : i + CHUNK], *found)
-        return {DONE: parts}
+        results = list(self._work(block))
+        done = np.empty(len(results), object)
+        for place, result in enumerate(results):  # which an assignment to the array would take apart
+            done[place] = result
+        return {"done": done}
 
 
 def check_same(name: str, fingerprint: str, expected: str) -> None:

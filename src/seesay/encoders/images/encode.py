@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from seesay.arrays import Pixels
-from seesay.data.images import DecodedImage, content_key, decode
+from seesay.data.images import content_key, decode
 from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, SharedPixels
-from seesay.encoders.stores import ArrayStore, Rows, SortedKeys, open_stores, read_features, sources_of
+from seesay.encoders.stores import ArrayStore, Rows, SortedKeys, open_stores, sources_of
 from seesay.errors import ImageError, UnavailableImageError
 from seesay.progress import progress
 
@@ -37,99 +37,53 @@ In = TypeVar("In")
 Out = TypeVar("Out")
 
 
-@dataclass(frozen=True)
-class Encoded:
-    """Features of some images."""
-
-    arrays: list[Arrays]  # for each encoder, with zero rows for broken images
-    errors: list[ImageError | None]  # for each image; None if it is not broken
-
-    def checked(self) -> list[Arrays]:
-        """Return the arrays, or raise the error of the first broken image."""
-        for error in self.errors:
-            if error is not None:
-                raise error
-        return self.arrays
-
-
 def encode_images(
     encoders: Sequence[ImageEncoder], images: Sequence[bytes | Pixels], names: Sequence[str]
-) -> Encoded:
-    """Compute features of images, each decoded once for all encoders.
+) -> list[Arrays]:
+    """Compute the features of images, each decoded once for all encoders; return the arrays of each encoder.
 
-    Images are encoded bytes, such as JPEG, or pixels (h, w, 3) uint8; `names` are for error messages.
+    Args:
+        encoders: the encoders.
+        images: encoded bytes, such as JPEG, or pixels (h, w, 3) uint8.
+        names: of the images, for error messages.
+
+    Raises:
+        ImageError: an image is broken.
+        UnavailableImageError: there is not enough memory now.
 
     Example:
         >>> import io
         >>> from PIL import Image
         >>> from seesay.encoders import encode_images, load_image_encoder
         >>> Image.new("RGB", (64, 48), "red").save(png := io.BytesIO(), "PNG")
-        >>> encoder = load_image_encoder("efficientnet-lite0")
-        >>> encoded = encode_images([encoder], [png.getvalue(), b"no image"], ["red.png", "broken.png"])
-        >>> encoded.arrays[0]["pooled"].shape, [error is None for error in encoded.errors]
-        ((2, 1280), [True, False])
+        >>> (arrays,) = encode_images([load_image_encoder("efficientnet-lite0")], [png.getvalue()], ["a.png"])
+        >>> arrays["pooled"].shape
+        (1, 1280)
     """
-    sources = sources_of(encoders)
-    chunks = [(images[i : i + CHUNK], names[i : i + CHUNK]) for i in range(0, len(images), CHUNK)]
-    parts = list(in_threads(lambda chunk: encode_chunk(list(sources.values()), *chunk), chunks))
-    errors = [error for part in parts for error in part.errors]
-    good = [i for i, error in enumerate(errors) if error is None]
-    computed: dict[str, Arrays] = {}
-    for e, (key, source) in enumerate(sources.items()):
-        found = computed[key] = {}
-        for name, dim in source.dims.items():
-            found[name] = np.zeros((len(images), dim), np.float32)
-            if good:
-                found[name][good] = np.concatenate([part.arrays[e][name] for part in parts if part.arrays])
-    arrays = [encoder.from_source(computed[encoder.source.stored_as]) for encoder in encoders]
-    for rows in (rows for each in arrays for rows in each.values()):
-        rows[[i for i, error in enumerate(errors) if error is not None]] = 0
-    return Encoded(arrays, errors)
+    sources, given = sources_of(encoders), list(zip(images, names, strict=True))
+    chunks = [given[i : i + CHUNK] for i in range(0, len(given), CHUNK)]
+    parts = list(in_threads(lambda chunk: _encoded(list(sources.values()), chunk), chunks))
+    computed = {
+        key: {
+            name: np.concatenate([np.zeros((0, dim), np.float32), *(part[e][name] for part in parts)])
+            for name, dim in source.dims.items()
+        }
+        for e, (key, source) in enumerate(sources.items())
+    }
+    return [encoder.from_source(computed[encoder.source.stored_as]) for encoder in encoders]
 
 
-def encode_chunk(
-    encoders: Sequence[ImageEncoder], images: Sequence[bytes | Pixels], names: Sequence[str]
-) -> Encoded:
-    """Encode a few images; arrays have rows for good images only, and are missing if there are none."""
-    side = decoded_side(encoders)
-    errors: list[ImageError | None] = []
-    prepared: list[list[Any]] = []
-    for data, name in zip(images, names, strict=True):
-        try:
-            pixels = data if isinstance(data, np.ndarray) else decode(data, name, side)
-            shared = pixels.view(SharedPixels)
-            # Cropped immediately: a chunk of full-size scans would take gigabytes.
+def _encoded(encoders: Sequence[ImageEncoder], images: Iterable[tuple[bytes | Pixels, str]]) -> list[Arrays]:
+    side, prepared = decoded_side(encoders), []
+    for data, name in images:
+        pixels = data if isinstance(data, np.ndarray) else decode(data, name, side)
+        shared = pixels.view(SharedPixels)
+        try:  # cropped immediately: a chunk of full-size scans would take gigabytes
             prepared.append([encoder.prepare(shared) for encoder in encoders])
-        except ImageError as error:
-            errors.append(error)
-        except MemoryError:
-            errors.append(UnavailableImageError(f"{name}: not enough memory to crop it now."))
-        else:
-            errors.append(None)
+        except MemoryError as error:
+            raise UnavailableImageError(f"{name}: not enough memory to crop it now.") from error
     columns = zip(*prepared, strict=True)
-    return Encoded([e.encode_prepared(c) for e, c in zip(encoders, columns, strict=bool(prepared))], errors)
-
-
-def read_or_encode(
-    encoders: Sequence[ImageEncoder], stores: Sequence[ArrayStore] | None, photos: Sequence[DecodedImage]
-) -> Encoded:
-    """Read the features that are stored, and compute the others like `encode_images`."""
-    known = [i for i, photo in enumerate(photos) if stores and all(photo.key in store for store in stores)]
-    others = sorted(set(range(len(photos))) - set(known))
-    encoded = encode_images(encoders, [photos[i].pixels for i in others], [photos[i].name for i in others])
-    if not known or stores is None:
-        return encoded
-    arrays: list[Arrays] = []
-    for encoder, store, computed in zip(encoders, stores, encoded.arrays, strict=True):
-        arrays.append(each := {})
-        for name, dim in encoder.dims.items():
-            each[name] = np.empty((len(photos), dim), np.float32)
-            each[name][known] = read_features(encoder, store, [photos[i].key for i in known], name)
-            each[name][others] = computed[name]
-    errors: list[ImageError | None] = [None] * len(photos)
-    for i, error in zip(others, encoded.errors, strict=True):
-        errors[i] = error
-    return Encoded(arrays, errors)
+    return [encoder.encode_prepared(column) for encoder, column in zip(encoders, columns, strict=True)]
 
 
 @dataclass
