@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
@@ -24,10 +23,7 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
     from torch import nn
 
-EXPORTED_AGAIN = "delete it, and it is exported again"
-
 NETWORKS = "encoders"  # in the folder of a run that was exported: networks of packages that its encoders read
-_OPSET, _BAG = 17, "aten::embedding_bag"
 _DOMAINS = ("", "ai.onnx", "com.microsoft")  # of operators: the standard's, and those of 8-bit networks
 
 
@@ -75,9 +71,7 @@ class Packaged:
         Raises:
             SeesayError: it is missing and PyTorch is not installed, or the cache cannot be written.
         """
-        if (path := self.brought) is not None:
-            return path
-        path = self.cached
+        path = self.brought or self.cached
         if path.is_file():
             return path
         free = {key: {0: "n"} | self.axes.get(key, {}) for key in [*self.inputs, *self.outputs]}
@@ -91,19 +85,20 @@ class Packaged:
         return path
 
 
+_opening = threading.Lock()
+
+
 class Session:
     """A network in ONNX Runtime on the CPU, opened on first use. Thread-safe.
 
     Args:
         network: its ONNX file, or a network that is exported to one.
         threads: threads of one call; 0 for all cores.
-        remedy: what to do about a damaged file.
     """
 
-    def __init__(self, network: Path | Packaged, threads: int, remedy: str = EXPORTED_AGAIN) -> None:
-        self._network, self._threads, self._remedy = network, threads, remedy
+    def __init__(self, network: Path | Packaged, threads: int) -> None:
+        self._network, self._threads = network, threads
         self._session: InferenceSession | None = None
-        self._lock = threading.Lock()
 
     def file(self) -> Path:
         """Return its ONNX file, exporting it if it is missing; see `Packaged.file`."""
@@ -123,29 +118,17 @@ class Session:
         Raises:
             SeesayError: the file is damaged, or it must be exported first and PyTorch is missing.
         """
-        with self._lock:
+        with _opening:
             if self._session is None:
-                self._session = _shared(self.file(), self._threads, self._remedy)
+                self._session = _opened(self.file(), self._threads)
         computed: list[NDArray[np.float32]] = self._session.run(outputs, dict(inputs))
         return computed
 
 
-_opening = threading.Lock()
-
-
-def _shared(path: Path, threads: int, remedy: str) -> InferenceSession:
-    """Open a session, or return the one that another encoder has opened of the same file."""
-    try:
-        stat = path.stat()
-    except OSError as error:
-        raise unusable(path, error, f"missing; {remedy}.") from error
-    with _opening:
-        return _opened(path, (stat.st_mtime_ns, stat.st_size), threads, remedy)
-
-
 @lru_cache(maxsize=8)
-def _opened(path: Path, state: tuple[int, int], threads: int, remedy: str) -> InferenceSession:  # noqa: ARG001
-    return onnx_session(path, threads, remedy)
+def _opened(path: Path, threads: int) -> InferenceSession:
+    """Open a session, or return the one that another encoder has opened of the same file."""
+    return onnx_session(path, threads)
 
 
 def trace(
@@ -172,14 +155,9 @@ def trace(
 
     import torch
 
-    fused = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)  # PyTorch's fused attention has no form in ONNX
-    with warnings.catch_warnings(), ExitStack() as restore:
-        restore.callback(torch.backends.mha.set_fastpath_enabled, fused)
-        # PyTorch 2.13 tests this function instead of calling it, and so prints the graph of a failed export.
-        restore.enter_context(patch.object(torch._C, "_jit_is_onnx_log_enabled", None, create=True))
-        torch.onnx.register_custom_op_symbolic(_BAG, _bags, _OPSET)  # type: ignore[attr-defined]
-        restore.callback(torch.onnx.unregister_custom_op_symbolic, _BAG, _OPSET)  # type: ignore[attr-defined]
+    # PyTorch 2.13 tests this function instead of calling it, and so prints the graph of a failed export.
+    silent = patch.object(torch._C, "_jit_is_onnx_log_enabled", None, create=True)
+    with warnings.catch_warnings(), silent:
         # The tracing exporter is the one without further dependencies; it warns that it is deprecated, and of
         # sizes that become constants.
         warnings.simplefilter("ignore")
@@ -190,50 +168,16 @@ def trace(
             input_names=list(inputs),
             output_names=list(outputs),
             dynamic_axes=axes,
-            opset_version=_OPSET,
+            opset_version=17,
             do_constant_folding=fold,
             dynamo=False,
         )
 
 
-def _bags(g: Any, table: Any, words: Any, starts: Any, scaled: Any, mode: Any, *rest: Any) -> Any:  # noqa: ARG001
-    """Write `embedding_bag` without the loop of PyTorch's own exporter; mode 0 is the sum, and 1 the mean."""
-    import torch
-    from torch.onnx.symbolic_helper import _maybe_get_const, _unimplemented
-
-    kind = _maybe_get_const(mode, "i")
-    if kind not in (0, 1):
-        return _unimplemented("embedding_bag", "with this mode")
-
-    def constant(value: Any) -> Any:
-        return g.op("Constant", value_t=torch.tensor(value))
-
-    count = g.op("Size", words)
-    places = g.op("Range", constant(0), count, constant(1))
-    begun = g.op(
-        "LessOrEqual", g.op("Unsqueeze", starts, constant([0])), g.op("Unsqueeze", places, constant([1]))
-    )
-    bags = g.op(
-        "Sub", g.op("ReduceSum", g.op("Cast", begun, to_i=7), constant([1]), keepdims_i=0), constant(1)
-    )
-    at = g.op("Unsqueeze", bags, constant([1]))
-    vectors = g.op("Gather", table, words)
-    width = g.op("Slice", g.op("Shape", vectors), constant([1]), constant([2]))
-    none = g.op("ConstantOfShape", g.op("Concat", g.op("Shape", starts), width, axis_i=0))
-    found = g.op("ScatterND", none, at, vectors, reduction_s="add")
-    if kind == 1:
-        ones = g.op("ConstantOfShape", g.op("Shape", words), value_t=torch.tensor([1.0]))
-        counts = g.op(
-            "ScatterND", g.op("ConstantOfShape", g.op("Shape", starts)), at, ones, reduction_s="add"
-        )
-        found = g.op("Div", found, g.op("Unsqueeze", g.op("Max", counts, constant(1.0)), constant([1])))
-    return found, None, None, None
-
-
 def onnx_session(
     path: Path,
     threads: int,
-    remedy: str = EXPORTED_AGAIN,
+    remedy: str = "delete it, and it is exported again",
     weights: Mapping[str, NDArray[np.float32]] | None = None,
 ) -> InferenceSession:
     """Open a session on the CPU.
@@ -291,12 +235,12 @@ def _refused(model: memoryview) -> Iterator[str]:
         if kind == 25:
             yield "a function"
         for node in (inner for number, inner in _messages(part) if number == 1) if kind == 7 else ():
-            told = dict(_messages(node))  # of a field that stands twice, the last counts
-            if (domain := bytes(told.get(7, b"")).decode(errors="replace")) not in _DOMAINS:
+            fields = [*_messages(node)]  # of one that stands twice, the last counts
+            name, domain = (bytes(dict(fields).get(n, b"")).decode(errors="replace") for n in (4, 7))
+            if domain not in _DOMAINS:
                 yield f"an operator of the domain {domain!r}"
-            for attribute in (inner for number, inner in _messages(node) if number == 5):
-                if {6, 11} & {number for number, _ in _messages(attribute)}:
-                    yield f"the operator {bytes(told.get(4, b'')).decode(errors='replace')!r}"
+            if any({6, 11} & dict(_messages(inner)).keys() for number, inner in fields if number == 5):
+                yield f"the operator {name!r}"
 
 
 def _messages(data: memoryview) -> Iterator[tuple[int, memoryview]]:
@@ -309,15 +253,14 @@ def _messages(data: memoryview) -> Iterator[tuple[int, memoryview]]:
     at = 0
     while at < len(data):
         key, at = _number(data, at)
-        size = {1: 8, 5: 4}.get(key & 7, 0)
-        if key & 7 == 0:
-            _, at = _number(data, at)
-        elif key & 7 == 2:
+        kind, size = key & 7, {1: 8, 5: 4}.get(key & 7, 0)
+        if kind in (0, 2):
             size, at = _number(data, at)
-            yield key >> 3, data[at : at + size]
         elif not size:
             raise ValueError(f"field {key}")
-        at += size
+        if kind == 2:
+            yield key >> 3, data[at : at + size]
+        at += size if kind else 0
 
 
 def _number(data: memoryview, at: int) -> tuple[int, int]:

@@ -10,8 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-import tempfile
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -60,30 +58,18 @@ def _key(file: Path) -> bytes:
         return key
     file.parent.mkdir(parents=True, exist_ok=True)
     with locked(file.with_suffix(".lock"), f"{file}: another process is writing it.", _PATIENCE):
-        return _read(file) or _made(file)
+        if key := _read(file):
+            return key
+        file.unlink(missing_ok=True)
+        key = secrets.token_bytes(_KEY_BYTES)
+        with open(file, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as opened:
+            opened.write(key)
+        for path in (file, file.parent, file.parent.parent):  # indexes are not confirmed once the key is lost
+            flush(path)
+        return key
 
 
 def _read(file: Path) -> bytes:
-    """Return the key in a file; empty if there is none, or if it is cut off, as by a full disk."""
-    with suppress(FileNotFoundError):
-        key = file.read_bytes()
-        return key if len(key) == _KEY_BYTES else b""
-    return b""
-
-
-def _made(file: Path) -> bytes:
-    """Write a new key in one step; at no time can another user read it."""
-    key = secrets.token_bytes(_KEY_BYTES)
-    descriptor, name = tempfile.mkstemp(prefix=f"{file.name}.", dir=file.parent)
-    beside = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as opened:
-            opened.write(key)
-            opened.flush()
-            os.fsync(descriptor)
-        beside.replace(file)
-        for folder in (file.parent, file.parent.parent):  # indexes are not confirmed once the key is lost
-            flush(folder)
-    finally:
-        beside.unlink(missing_ok=True)
-    return key
+    """Return the key in a file; empty if there is none, or if it is incomplete, as after a kill."""
+    key = file.read_bytes() if file.exists() else b""
+    return key if len(key) == _KEY_BYTES else b""

@@ -165,12 +165,6 @@ class Own(EmbeddingMatcher):
         return self.images(images)
 
     def embed_sentences(self, sentences: Sentences) -> Tensor:
-        starts = sentences.lengths.cumsum(0) - sentences.lengths
-        return nn.functional.embedding_bag(sentences.words, self.words.weight, starts, mode="mean")
-
-
-class Padded(Own):
-    def embed_sentences(self, sentences: Sentences) -> Tensor:
         ids, lengths = sentences.padded()
         there = torch.arange(ids.shape[1]) < lengths[:, None]
         return (self.words(ids) * there[:, :, None]).sum(dim=1) / lengths[:, None]
@@ -194,9 +188,8 @@ def own_run(module: nn.Module, folder: Path) -> Run:
     return run
 
 
-@pytest.mark.parametrize("module", [Own, Padded])
-def test_your_own_matcher_is_exported(module: type[Own], tmp_path: Path) -> None:
-    run = own_run(module(), tmp_path)
+def test_your_own_matcher_is_exported(tmp_path: Path) -> None:
+    run = own_run(Own(), tmp_path)
     try_export(run)
     assert run.config.graphs
     for found, wanted in outputs(run, *drawn(run, 3, [1, 5, 2], 0)):
