@@ -7,7 +7,6 @@ import glob
 import hashlib
 import json
 import os
-import shutil
 import sqlite3
 import stat
 import tempfile
@@ -23,10 +22,9 @@ from platformdirs import user_cache_dir
 
 from seesay.errors import SeesayError
 
-_ABANDONED = 3600.0  # seconds; another process may still write to a younger temporary file
+_ABANDONED = 7 * 86_400.0  # seconds; another process may still write to a younger temporary file
 _LONGEST_NAME = 200  # bytes; file systems take 255, with what is added to it
 _MAX_JSON_BYTES = 16 << 20
-_HELD = ".seesay.tmp"  # suffix of temporary folders, which no user gives to a folder
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)
 
 
@@ -78,34 +76,13 @@ def sweep(folder: Path, names: str = "*", older_than: float = 0.0) -> None:
     Args:
         folder: the folder.
         names: a pattern of the names of the files that would have been replaced.
-        older_than: the least number of seconds since the last write; files of running processes are then
-            kept. 0 deletes all, and is safe only if no other process writes to the folder.
+        older_than: seconds since the last write. 0 deletes all, and is safe only if no other process writes
+            to the folder.
     """
     for file in folder.glob(f"{names}.[0-9]*.[0-9]*.tmp"):
         with suppress(OSError):
-            if not older_than or _is_abandoned(file.name.split(".")[-3], file.stat().st_mtime, older_than):
+            if not older_than or time.time() - file.stat().st_mtime >= older_than:
                 file.unlink()
-
-
-def _is_abandoned(process: str, changed: float, older_than: float = _ABANDONED) -> bool:
-    """Return whether a process has abandoned what it last changed at `changed`, in seconds since 1970.
-
-    If the clock was set in the meantime, a recent time can seem long past or in the future, so the process
-    must also have ended. Processes in other containers are not seen.
-    """
-    return abs(time.time() - changed) >= older_than and not _is_running(process)
-
-
-def _is_running(process: str) -> bool:
-    if os.name == "nt":  # where signal 0 ends a process
-        return False
-    try:
-        os.kill(int(process), 0)
-    except (ProcessLookupError, OverflowError, ValueError):
-        return False
-    except PermissionError:  # another user's
-        return True
-    return True
 
 
 @contextmanager
@@ -116,12 +93,11 @@ def locked(lock: Path, busy: str, patience: float = 0.0) -> Iterator[None]:
 
     Args:
         lock: the file.
-        busy: the error message if another process holds it.
-        patience: seconds to wait for that process.
+        busy: the error message if another process still holds it after `patience` seconds.
+        patience: see above.
 
     Raises:
-        SeesayError: another process holds it, with the message `busy`; it is not an empty file; or it cannot
-            be written.
+        SeesayError: another process holds it; it is not an empty file; or it cannot be written.
     """
     with suppress(OSError):
         there = lock.lstat()
@@ -216,39 +192,25 @@ def new_folder(out: Path) -> Iterator[Path]:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise SeesayError(f"{out}: already exists; choose another folder.")
     try:
-        with disk_errors(out), replacing_folder(out) as beside:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with (
+            disk_errors(out),
+            tempfile.TemporaryDirectory(
+                ".tmp", f"{out.name}.", out.parent, ignore_cleanup_errors=True
+            ) as held,
+        ):
+            beside = Path(held) / "new"  # a folder of its own, which has the mode of any new folder
+            beside.mkdir()
             yield beside
+            for path in (beside, *beside.rglob("*")):
+                flush(path)
+            if out.exists():
+                out.rmdir()
+            beside.rename(out)
+            with suppress(OSError):  # the folder is complete and in place, so nothing needs to be repeated
+                flush(out.parent)
     except OSError as error:
         raise SeesayError(f"{out}: cannot be written ({error.strerror or error}).") from error
-
-
-@contextmanager
-def replacing_folder(out: Path) -> Iterator[Path]:
-    """Like `new_folder`, but without converting errors, for folders that no user named."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    _sweep_folders(out.parent, glob.escape(out.name))
-    # A name that no other process uses, not even one with the same id in another container.
-    mine = f"{out.name}.{os.getpid()}."
-    with tempfile.TemporaryDirectory(_HELD, mine, out.parent, ignore_cleanup_errors=True) as held:
-        beside = Path(held) / "new"  # a folder of its own, which has the mode of any new folder
-        beside.mkdir()
-        yield beside
-        for path in (beside, *beside.rglob("*")):
-            flush(path)
-        if out.exists():
-            out.rmdir()
-        beside.rename(out)
-        with suppress(OSError):  # the folder is complete and in place, so nothing needs to be repeated
-            flush(out.parent)
-
-
-def _sweep_folders(parent: Path, name: str) -> None:
-    """Delete the temporary folders that a kill left beside the folder of that name."""
-    for folder in parent.glob(f"{name}.*{_HELD}"):
-        with suppress(OSError):
-            newest = max(path.stat().st_mtime for path in (folder, *folder.rglob("*")))
-            if _is_abandoned(folder.name.removesuffix(_HELD).split(".")[-2], newest):
-                shutil.rmtree(folder)
 
 
 def is_folder(path: Path) -> bool:
@@ -327,9 +289,9 @@ def check_output(
 
     Args:
         out: the file.
-        inputs: files that the command reads, and folders in which it may read any file; names of something
-            else, such as included weights, are ignored.
-        overwrite: whether the user allows to replace an existing file. Inputs are never replaced.
+        inputs: files that the command reads, and folders in which it may read any file; other names, such as
+            those of included weights, are ignored. Inputs are never replaced.
+        overwrite: whether the user allows to replace an existing file.
         is_ours: recognises a file that the command made, which it may replace.
 
     Raises:
@@ -338,18 +300,13 @@ def check_output(
     if not os.path.lexists(out) or (out.is_file() and is_ours(out)):
         return
     for each in inputs:
-        if _is_within(out, each):
-            raise SeesayError(f"{out}: this command reads it, or its folder ({each}); choose another name.")
+        with suppress(OSError, ValueError):  # a link to nothing, or not the name of a file
+            if out.samefile(each) or out.resolve().is_relative_to(Path(each).resolve(strict=True)):
+                raise SeesayError(
+                    f"{out}: this command reads it, or its folder ({each}); choose another name."
+                )
     if not overwrite:
         raise SeesayError(f"{out}: exists; choose another name, or replace it with --overwrite.")
-
-
-def _is_within(file: Path, other: str | Path) -> bool:
-    """Return whether a file is another one, by whatever name, or lies in a folder."""
-    try:
-        return file.samefile(other) or file.resolve().is_relative_to(Path(other).resolve(strict=True))
-    except (OSError, ValueError):  # a link to nothing, or not the name of a file
-        return False
 
 
 def is_file_name(name: str) -> bool:
