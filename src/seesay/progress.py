@@ -11,10 +11,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
 
 Advance = Callable[[int], None]
 Report = Callable[[int, int | None], None]  # done and total, which may be unknown
@@ -70,36 +66,21 @@ def progress_of(what: str, unit: str) -> Iterator[Report]:
 
 
 def _bar(what: str, unit: str, stack: ExitStack) -> Report:
-    bar = task = None
+    from rich import progress as rich  # slow to import
+    from rich.console import Console
+
+    rate = rich.TextColumn("[cyan]{task.fields[rate]}")
+    columns = rich.TextColumn(what), rich.BarColumn(), rich.MofNCompleteColumn(), rate
+    bar = rich.Progress(*columns, rich.TimeRemainingColumn(), console=Console(stderr=True))
+    task, start = bar.add_task(what, rate=""), time.monotonic()
 
     def report(done: int, total: int | None) -> None:
-        nonlocal bar, task
-        if bar is None and total != 0:
-            bar = stack.enter_context(_rich_bar(what, unit))
-            task = bar.add_task(what, total=total)
-        if bar is not None and task is not None:
-            bar.update(task, completed=done, total=total)
+        if total != 0 and not bar.live.is_started:
+            stack.enter_context(bar)
+        rate = done / max(time.monotonic() - start, 1e-9)
+        bar.update(task, completed=done, total=total, rate=f"{rate:.1f} {unit}/s")
 
     return report
-
-
-def _rich_bar(what: str, unit: str) -> Progress:
-    from rich import progress as rich  # slow to import, and not needed for what is quick
-    from rich.console import Console
-    from rich.text import Text
-
-    class Rate(rich.ProgressColumn):
-        def render(self, task: rich.Task) -> Text:
-            return Text(f"{task.speed or 0:.1f} {unit}/s", style="cyan")
-
-    columns = (
-        rich.TextColumn(what),
-        rich.BarColumn(),
-        rich.MofNCompleteColumn(),
-        Rate(),
-        rich.TimeRemainingColumn(),
-    )
-    return rich.Progress(*columns, console=Console(stderr=True))
 
 
 def _lines(what: str, unit: str) -> Report:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pkgutil import iter_modules
@@ -81,18 +80,24 @@ class Registry(Mapping[str, T], Generic[T]):
         if name not in self._known and name in self._modules:
             with naming_extras():
                 import_module(self._modules[name])
-        elif name not in self._known and name in self._entry_points():
-            self._import(name)
-        try:
+        elif name not in self._known and (point := self._entry_points().get(name)):
+            try:
+                point.load()
+            except Exception as failure:  # whatever somebody else's module raises
+                package = point.dist.name if point.dist else point.value
+                raise SeesayError(
+                    f"The {self.what} '{name}' of package '{package}' cannot be imported: {failure}."
+                ) from failure
+            if name not in self._known:
+                raise SeesayError(f"{point.value}: registers no {self.what} '{name}'.")
+        if name in self._known:
             return self._known[name]
-        except KeyError:
-            near = did_you_mean(name, self) or "."
-            raise SeesayError(f"No {self.what} '{name}'{near} There are: {', '.join(self)}.") from None
+        near = did_you_mean(name, self) or "."
+        raise SeesayError(f"No {self.what} '{name}'{near} There are: {', '.join(self)}.")
 
     def __contains__(self, name: object) -> bool:
         """Return whether something is registered under that name; imports no plug-in."""
-        self._import_included()
-        return name in self._known or name in self._modules or name in self._entry_points()
+        return any(name == each for each in self)
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names: included ones in order of registration, then those of packages."""
@@ -101,7 +106,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def __len__(self) -> int:
         """Return how many names there are."""
-        return len(list(iter(self)))
+        return sum(1 for _ in self)
 
     def _import_included(self) -> None:
         thread = get_ident()
@@ -121,28 +126,8 @@ class Registry(Mapping[str, T], Generic[T]):
         from importlib.metadata import entry_points  # slow to import, and most names are included ones
 
         if self._plugins is None:
-            self._plugins = {}
-            for point in entry_points(group=self.group):
-                if self._plugins.setdefault(point.name, point).value != point.value:
-                    first = self._plugins[point.name]
-                    warnings.warn(
-                        f"Two packages provide a {self.what} '{point.name}': {first.value} is used, "
-                        f"{point.value} is not.",
-                        stacklevel=2,
-                    )
+            self._plugins = {point.name: point for point in entry_points(group=self.group)}
         return self._plugins
-
-    def _import(self, name: str) -> None:
-        point = self._entry_points()[name]
-        try:
-            found = point.load()
-        except Exception as failure:  # whatever somebody else's module raises
-            package = point.dist.name if point.dist else point.value
-            raise SeesayError(
-                f"The {self.what} '{name}' of package '{package}' cannot be imported: {failure}."
-            ) from failure
-        if name not in self._known:
-            raise SeesayError(f"{point.value}: registers no {self.what} '{name}' ({found!r} was found).")
 
 
 def _origin(implementation: object) -> tuple[str, str]:

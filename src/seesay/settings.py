@@ -8,7 +8,6 @@ from inspect import Parameter, signature
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
-from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from seesay.errors import KEYS_ALIKE, MissingExtraError, SeesayError, did_you_mean
@@ -165,14 +164,7 @@ def _check_arguments(implementation: type, arguments: Mapping[str, Any]) -> None
 
     @wraps(construct)
     def checked(self: object, *args: Any, **options: Any) -> None:
-        try:
-            bound = its_signature.bind(self, *args, **options)
-        except TypeError as failure:
-            unknown = next((name for name in options if name not in arguments), None)
-            what: object = failure
-            if unknown is not None:
-                what = f"no argument '{unknown}'{did_you_mean(unknown, arguments)}"
-            raise TypeError(f"{implementation.__name__}: {what}") from None
+        bound = its_signature.bind(self, *args, **options)
         given = {name: value for name, value in bound.arguments.items() if name in arguments}
         try:
             found = model.model_validate(given)
@@ -219,7 +211,12 @@ def _text(error: ErrorDetails) -> str:
 
 def _known_keys(key: str, model: type[BaseModel], parents: list[str]) -> str:
     """Suggest the key that was probably meant by an unknown one, or list the known keys."""
-    fields = _fields(model, parents)
+    for parent in parents:
+        found = _types(model.model_fields[parent].annotation) if parent in model.model_fields else []
+        if len(found) != 1:  # their class is ambiguous
+            return "."
+        model = found[0]
+    fields = model.model_fields
     below = [
         f"{name}.{inner}"
         for name, field in fields.items()
@@ -231,17 +228,6 @@ def _known_keys(key: str, model: type[BaseModel], parents: list[str]) -> str:
     known = [name for name in fields if name != "kind"]
     near = did_you_mean(key, known, KEYS_ALIKE).replace(" '", f" '{'.'.join([*parents, ''])}")
     return near or (f"; there are: {', '.join(known)}." if known else ".")
-
-
-def _fields(model: type[BaseModel], parents: list[str]) -> dict[str, FieldInfo]:
-    """Return the fields of the settings below those parents; none if their class is ambiguous."""
-    for parent in parents:
-        field = model.model_fields.get(parent)
-        found = _types(field.annotation) if field else []
-        if len(found) != 1:
-            return {}
-        model = found[0]
-    return model.model_fields
 
 
 def _types(annotation: object) -> list[type[BaseModel]]:

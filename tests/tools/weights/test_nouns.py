@@ -51,7 +51,7 @@ def queries(count: int) -> tuple[NounQueries, Inputs, Vocabulary]:
 
 
 def batch(inputs: Inputs, rows: np.ndarray) -> Batch:
-    return Batch(torch.from_numpy(inputs.features[rows]), None, torch.from_numpy(rows))
+    return Batch(torch.from_numpy(inputs.features[rows]).float(), None, torch.from_numpy(rows))
 
 
 def test_nouns_that_several_images_share_are_asked_for() -> None:

@@ -78,7 +78,7 @@ class OtherCorpus(DrawnLoss):
         images = self._draw.choice(self._with_sentences, count, replace=False)
         sentences = np.array([self._draw.choice(self._sentences_of[image]) for image in images])
         return Batch(
-            torch.from_numpy(self.inputs.features[images]).to(device),
+            torch.from_numpy(self.inputs.features[images]).float().to(device),
             self.inputs.sentences.take(sentences).to_tensors(device),
             torch.from_numpy(self._subjects[images]).to(device),
         )
