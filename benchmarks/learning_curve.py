@@ -26,6 +26,7 @@ from seesay.recipes.table import TableDefinition, load_table
 from seesay.results.rows import Row
 from seesay.training.table import TableRuns
 from tools.orders import paired_order, read_claims
+from tools.variants import variant
 
 
 def main() -> int:
@@ -92,7 +93,7 @@ def _spread(rows: Sequence[Row]) -> dict[str, Any]:
 
 def _difference(lower: Sequence[Row], higher: Sequence[Row]) -> dict[str, float]:
     """By how much the second rows are above the first, with the interval and p of `paired_order`."""
-    order = paired_order([*lower, *higher], lower[0].variant, higher[0].variant)
+    order = paired_order([*lower, *higher], variant(lower[0]), variant(higher[0]))
     least, most = order.interval
     return {"mR, difference": order.mean, "95 %, from": least, "to": most, "p": order.p}
 

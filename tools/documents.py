@@ -39,8 +39,8 @@ from seesay.results.published import (
     published_rows,
     sources,
 )
-from seesay.results.recorded import recorded_table
 from seesay.results.rows import Row, read_rows, repetitions
+from seesay.results.tables import recorded_table
 from tools.orders import falls_table, orders_table, read_claims
 from tools.variants import row_name
 

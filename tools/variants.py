@@ -13,9 +13,14 @@ def row_name(row: Row) -> str:
     return _name_in_tables(row) or row.provenance.recipe
 
 
+def variant(row: Row) -> str:
+    """Return the recipe with its changes except for the seed: `RECIPE`, or `RECIPE:KEY=VALUE`."""
+    return ":".join((row.provenance.recipe, *row.changes))
+
+
 def is_called(row: Row, name: str) -> bool:
     """Return whether a name is the row's: its recipe with its changes, or its name in a shipped table."""
-    return name in (row.variant, _name_in_tables(row))
+    return name in (variant(row), _name_in_tables(row))
 
 
 def _name_in_tables(row: Row) -> str | None:

@@ -121,19 +121,6 @@ def test_your_own_protocol_is_one_class() -> None:
         del PROTOCOLS._known["margin"]
 
 
-def test_directions_and_the_mean_have_the_fields_names() -> None:
-    owners = np.repeat(np.arange(12), 2)
-    scores = np.random.default_rng(0).normal(size=(12, 24)) + 2 * (owners == np.arange(12)[:, None])
-    result = measure(subject_of(scores, owners), "standard")
-    assert result.i2t["R@1"] == result.metrics["S R@1"]
-    assert set(result.t2i) == {"R@1", "R@5", "R@10", "Med r"}
-    assert result.mean_recall == result.metrics["mR"] > 0
-    recalls = [way[name] for way in (result.i2t, result.t2i) for name in ("R@1", "R@5", "R@10")]
-    assert result.rsum == pytest.approx(sum(recalls), abs=0.01)
-    with pytest.raises(SeesayError, match="does not measure mR"):
-        _ = result.model_copy(update={"metrics": {"mAP": 50.0}}).mean_recall
-
-
 def test_results_of_other_sentences_are_not_compared() -> None:
     ours, theirs = (measure(subject_of(*noisy(1)), "standard") for _ in range(2))
     assert theirs.content is not None

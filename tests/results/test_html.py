@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seesay.results.html import STYLE, Html, joined, page, tag
+from seesay.results.html import Html, joined, tag
 from tests.report.made import Elements
 
 TEXT = st.text(st.characters(blacklist_categories=("Cs", "Cc")))
@@ -22,14 +22,3 @@ def test_html_is_not_escaped_twice_and_text_beside_it_is() -> None:
     assert joined(["<", Html("<br>")], " ") == "&lt; <br>"
     assert tag("b", title=None) == "<b></b>"
     assert tag("i", class_="x", aria_label="y") == '<i class="x" aria-label="y"></i>'
-
-
-def test_a_page_has_a_title_the_shared_style_and_its_body() -> None:
-    made = page("<script>", "p { color: red }\n", tag("p", "x"))
-    elements = Elements(made)
-    assert made.startswith("<!doctype html>\n")
-    assert elements.of("title")[0]["text"] == "<script> · seesay"
-    assert not elements.of("script")
-    assert elements.of("style")[0]["text"].strip() == f"{STYLE}p {{ color: red }}"
-    assert elements.of("html", lang="en")
-    assert [each["text"] for each in elements.of("p")] == ["x"]

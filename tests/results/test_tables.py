@@ -11,16 +11,15 @@ from rich.console import Console
 from seesay.errors import SeesayError
 from seesay.recipes.table import TableDefinition, TableRow, load_table
 from seesay.results.formats import Section
-from seesay.results.recorded import recorded_table
 from seesay.results.rows import record_row
-from seesay.results.tables import PaperTable
+from seesay.results.tables import PaperTable, recorded_table
 from tests.results.made import grounding, row
 
 
 def composed(name="two-branch-2", corpus="flickr8k", rows=("two-branch", "two-branch-full"), measured=()):
     table = PaperTable(load_table(name).only(rows), corpus, "test")
     for each in measured:
-        table.add(each.provenance.recipe, each)
+        table.line(each.provenance.recipe).rows.append(each)
     return table
 
 
@@ -33,7 +32,7 @@ def table():
         for seed, first in enumerate(values, start=1)
     ]
     table = composed(measured=measured)
-    table.add_failure("two-branch-full", 3, "the loss is nan")
+    table.line("two-branch-full").failures.append("two-branch-full seed 3 failed: the loss is nan")
     return table
 
 
@@ -69,7 +68,7 @@ def test_the_notes_say_whose_figures_they_are_and_what_failed(table):
 )
 def test_the_papers_figures_are_of_the_corpus_at_hand_if_there_are_any(corpus, paper):
     table = composed("two-branch-4", corpus, ["two-branch"])
-    assert table.paper_corpora == [paper]
+    assert table.lines[0].published.corpus == paper
     assert table.lines[0].printed["R@1"] == {"coco": 54.4, "flickr30k": 60.5}[paper]
 
 
@@ -92,7 +91,7 @@ def test_equal_figures_are_all_best_and_one_alone_is_not():
 
 def test_a_row_that_failed_keeps_its_place():
     table = composed()
-    table.add_failure("two-branch", 1, "no luck")
+    table.line("two-branch").failures.append("no luck")
     first, second = table.cells()
     assert [first[0].text, first[1].text, first[2].text] == ["two-branch, failed", "–", "40.5"]
     assert second[0].text == "two-branch-full"

@@ -74,8 +74,7 @@ def test_the_published_row_stands_beside_and_what_differs_is_named(perfect):
     assert "VGG-19, second fully connected layer" in text
 
 
-def test_another_protocol_is_a_difference_and_notes_are_passed_on(perfect):
-    assert "protocol standard, published coco-1k" in flat(printed(perfect, "irmatch-h", "coco"))
+def test_notes_on_the_papers_row_are_passed_on(perfect):
     assert "Med r 5 is at odds with R@5 47.6" in flat(printed(perfect, "m-CNN(ENS)", "flickr8k"))
 
 

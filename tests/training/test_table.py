@@ -19,7 +19,6 @@ from seesay.protocols.evaluate import evaluate, open_entries
 from seesay.recipes.load import load_recipe
 from seesay.recipes.table import TableRow, load_table
 from seesay.results.comparison import compare_entries
-from seesay.results.files import FORMATS
 from seesay.results.rows import source_commit
 from seesay.results.tables import PaperTable
 from seesay.runs.config import run_recipe, save_recipe
@@ -311,10 +310,10 @@ def test_each_run_is_compared_with_the_first_or_with_another(corpus: Corpus, cop
     results = [line.rows[0].result for line in table.lines]
     assert results[0].against is None
     compared = results[1].against.metrics["mR"]
-    assert compared.difference == pytest.approx(results[1].mean_recall - results[0].mean_recall, abs=2e-3)
+    assert compared.difference == pytest.approx(results[1].metrics["mR"] - results[0].metrics["mR"], abs=2e-3)
     shown = table.differences()
     assert [str(row[0]) for row in shown.rows] == [table.lines[1].name]
-    assert re.search(r"\{\\scriptsize p (= [01]|\$<\$ 0)", FORMATS[".tex"](table))
+    assert re.search(r"\{\\scriptsize p (= [01]|\$<\$ 0)", shown.latex())
     other = table_of(corpus, one, against=Run.load(str(wide)), resamples=0)
     assert other.lines[0].rows[0].result.against.metrics["mR"].theirs == compared.theirs + compared.difference
     assert table_of(corpus, one, resamples=0).differences() is None

@@ -185,8 +185,8 @@ def report(
     """
     from seesay.paths import check_file, check_output
     from seesay.protocols.evaluate import open_entries
+    from seesay.report.page import is_page
     from seesay.report.write import FORMATS, write_report
-    from seesay.results.html import is_page
 
     check_file(out, FORMATS)  # before anything is computed
     check_output(out, [data or "", queries or "", *runs], overwrite, is_page)
@@ -237,7 +237,7 @@ class TableOutput:
     def check(self, *read: str | Path | None) -> None:
         """Check before anything is measured that the file can be written, and is none that is read."""
         from seesay.paths import check_output
-        from seesay.results.files import check_format
+        from seesay.results.tables import check_format
 
         if self.out is not None:
             check_format(self.out)
@@ -245,7 +245,7 @@ class TableOutput:
 
     def show(self, table: PaperTable) -> None:
         """Write a table to the file, if one is named, and print it; exit with 1 if a row failed."""
-        from seesay.results.files import write_table
+        from seesay.results.tables import write_table
 
         table.intervals = self.intervals
         if self.out is not None:
@@ -336,8 +336,8 @@ def table(
     if name is None:
         console.show_names([(each.name, each.title) for each in list_tables()], output.as_json)
         return
-    from seesay.results.recorded import recorded_table
     from seesay.results.rows import make_record, recorded_rows
+    from seesay.results.tables import recorded_table
 
     output.check(data, reading.images, results, name)
     numbers = parse_numbers(seeds, "--seeds")

@@ -25,8 +25,6 @@ Value: TypeAlias = int | float | None  # of a metric; counts are whole
 Metrics: TypeAlias = Mapping[str, Value]  # by name
 Samples = Sequence[tuple[str, Sequence[Sample]]]  # of each part of a result: its name, a sample per fold
 
-_UNCERTAINTY = ("notes", "intervals", "resamples", "against")  # what recorded rows leave out
-
 _T = TypeVar("_T", bound="type[Protocol[Any]]")
 _S = TypeVar("_S", bound="Subject")
 
@@ -132,45 +130,14 @@ class Result(BaseModel):
         """The metric that training watches; higher is better. 0 if it was not measured."""
         return self.metrics.get(PROTOCOLS[self.protocol].monitor) or 0.0
 
-    @property
-    def i2t(self) -> Metrics:
-        """The metrics of sentence retrieval, whose queries are images, without their `S`: `i2t["R@1"]`."""
-        return self._of_direction("S ")
-
-    @property
-    def t2i(self) -> Metrics:
-        """The metrics of image retrieval, whose queries are sentences, without their `I`."""
-        return self._of_direction("I ")
-
-    @property
-    def mean_recall(self) -> float:
-        """The mean recall mR: the mean of R@1, R@5 and R@10 of both directions, in percent.
-
-        Raises:
-            SeesayError: the protocol does not measure it.
-        """
-        if (mean := self.metrics.get("mR")) is None:
-            raise SeesayError(f"{self.protocol} does not measure mR; it has {', '.join(self.metrics)}.")
-        return mean
-
-    @property
-    def rsum(self) -> float:
-        """The sum of R@1, R@5 and R@10 of both directions; see `mean_recall`."""
-        return 6 * self.mean_recall
-
-    def _of_direction(self, prefix: str) -> Metrics:
-        found = self.metrics.items()
-        return {name.removeprefix(prefix): value for name, value in found if name.startswith(prefix)}
-
     def to_dict(self, uncertainty: bool = True) -> dict[str, Any]:
         """Return the result as JSON-ready values.
 
         Args:
             uncertainty: include notes, intervals and the comparison, which recorded rows omit.
         """
-        return self.model_dump(
-            mode="json", exclude_defaults=True, exclude=None if uncertainty else {*_UNCERTAINTY}
-        )
+        left_out = set() if uncertainty else {"notes", "intervals", "resamples", "against"}
+        return self.model_dump(mode="json", exclude_defaults=True, exclude=left_out)
 
     def compare(self, other: Result, name: str = "other", seed: int = 0) -> Comparison:
         """Compare with another result on the same queries, by paired bootstrap and randomization.
@@ -240,7 +207,6 @@ class Protocol(ABC, Generic[_S]):
         monitor: the metric that training watches.
         columns: the metrics that a table of several results shows; by default those of the whole result.
         metrics: of the whole result, without options; empty if they are not known before it is measured.
-        identity: the keys of `Result.about` that distinguish recorded rows of one run.
         options: the names of the `Options` that it takes.
         images: the number of images that it requires; None for any.
     """
@@ -251,7 +217,6 @@ class Protocol(ABC, Generic[_S]):
     monitor: ClassVar[str] = "mR"
     columns: ClassVar[tuple[str, ...]] = ()
     metrics: ClassVar[tuple[str, ...]] = ()
-    identity: ClassVar[tuple[str, ...]] = ()
     options: ClassVar[tuple[str, ...]] = ()
     images: ClassVar[int | None] = None
 

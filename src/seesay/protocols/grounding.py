@@ -67,7 +67,6 @@ class GroundingProtocol(Protocol[RunSubject]):
     needs = "phrases"
     monitor = "R@1"
     metrics = METRICS
-    identity = ("convention", "IoU")
     options = ("iou", "boxes")
 
     def measure(self, subject: RunSubject, options: Options) -> Result:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
+from pathlib import Path
 
 from PIL import Image
 
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import decode
 from seesay.errors import ImageError
-from seesay.results import html
 from seesay.results.formats import Table
-from seesay.results.html import Html, joined, picture_tag, tag
+from seesay.results.html import Html, joined, tag
 
+_GENERATOR = '<meta name="generator" content="seesay">'
+_HEAD = 1000  # bytes, in which a page names its generator
 _SIDE = 256  # pixels of the longer side of an image: twice its width on a screen, for print
 _QUALITY = 72
 
@@ -64,7 +68,7 @@ class Page:
         self._parts.append(tag("div", table.html(numbered), class_="table"))
 
     def html(self) -> str:
-        """Return the whole document."""
+        """Return the whole document, which needs no other file."""
         style = files(__package__).joinpath("style.css").read_text(encoding="utf-8")
         links = (tag("li", tag("a", h, href=f"#section-{i}")) for i, h in enumerate(self._headings, start=1))
         parts = (
@@ -72,7 +76,27 @@ class Page:
             tag("nav", tag("ol", *links), aria_label="Contents"),
             tag("main", joined(self._parts, "\n")),
         )
-        return html.page(self.title, style, joined(parts, "\n"))
+        return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+{_GENERATOR}
+<meta name="viewport" content="width=device-width, initial-scale=1">
+{tag("title", f"{self.title} · seesay")}
+<style>
+{style}</style>
+</head>
+<body>
+{joined(parts, chr(10))}
+</body>
+</html>
+"""
+
+
+def is_page(path: Path) -> bool:
+    """Return whether seesay wrote a file as a page."""
+    with path.open("rb") as file:
+        return _GENERATOR.encode() in file.read(_HEAD)
 
 
 @dataclass(frozen=True)
@@ -108,7 +132,11 @@ class Pictures:
             picture = Image.fromarray(decode(image.source.read(), image.name, min_side=_SIDE))
         except ImageError:
             return None
-        return picture_tag(picture, _SIDE, _QUALITY, self.alt[number])
+        out = io.BytesIO()
+        picture.thumbnail((_SIDE, _SIDE))
+        picture.save(out, "JPEG", quality=_QUALITY, optimize=True)
+        source = f"data:image/jpeg;base64,{base64.b64encode(out.getvalue()).decode()}"
+        return Html(tag("img", src=source, alt=self.alt[number]).removesuffix("</img>"))
 
 
 def _overlay(frames: Sequence[Frame]) -> Html:

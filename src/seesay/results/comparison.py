@@ -10,7 +10,6 @@ from seesay.data.corpus import Corpus
 from seesay.metrics.bootstrap import RESAMPLES
 from seesay.protocols.evaluate import Entry, evaluate, protocol_for
 from seesay.recipes.load import settings_digest
-from seesay.recipes.schema import Recipe
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.published import find_published
 from seesay.results.rows import Row, make_record, provenance, record_row
@@ -70,7 +69,7 @@ def compare_entries(
         else:
             compared = measured.result.compare(other, base.name)
             measured = Row(measured.provenance, measured.result.model_copy(update={"against": compared}))
-        table.add(row.name, measured)
+        table.line(row.name).rows.append(measured)
         if record is not None:
             record_row(record, corpus.name, measured)
     return table
@@ -84,30 +83,30 @@ def measured_row(entry: Entry, corpus: Corpus, split: str, protocol: str, resamp
 
 
 def _rows(entries: Sequence[Entry], corpus: str, protocol: str) -> list[TableRow]:
-    """Return each run's row, named after its recipe and changes, or after its folder if seeds repeat."""
-    recipes = [entry.recipe if isinstance(entry, Run) and entry.has_recipe else None for entry in entries]
-    kinds = [_kind(entry, recipe) for entry, recipe in zip(entries, recipes, strict=True)]
-    seeds = [recipe and recipe.seed for recipe in recipes]
-    seen = list(zip(kinds, seeds, strict=True))
-    repeated = {kind for kind, seed in seen if seen.count((kind, seed)) > 1}
-    # What else tells runs apart: settings, corpus, and departures such as the run that one started from.
-    ways: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
-    for recipe, kind in zip(recipes, kinds, strict=True):
-        if recipe is not None:
-            ways.setdefault(kind, set()).add((settings_digest(recipe), recipe.corpus, *recipe.departures))
-    repeated |= {kind for kind, different in ways.items() if len(different) > 1}
-    rows = []
-    for entry, recipe, kind in zip(entries, recipes, kinds, strict=True):
-        name = entry.name if kind in repeated else " ".join(kind)
-        names = filter(None, (recipe.system, recipe.name)) if recipe is not None else ()
-        found = (find_published(each, corpus, protocol) for each in names)
-        published = next((row.system for row in found if row is not None), None)
-        rows.append(TableRow(name=name, recipe=kind[0], published=published))
-    return rows
+    """Return each entry's row. Runs that differ only in their seed share one, named after the recipe.
 
-
-def _kind(entry: Entry, recipe: Recipe | None) -> tuple[str, ...]:
-    """Return the recipe of a run and its changes except the seed; the name of what has no recipe."""
-    if recipe is None:
-        return (entry.name,)
-    return recipe.name, *(each for each in recipe.changes if not each.startswith("seed="))
+    A run has the name of its folder if a seed repeats, or if runs of that recipe differ in something else
+    than its changes: settings, corpus, and departures such as the run that one started from.
+    """
+    rows: list[TableRow] = []
+    seen: dict[str, list[tuple[object, object]]] = {}  # of each name: the seeds, and what else may differ
+    for entry in entries:
+        if not isinstance(entry, Run) or not entry.has_recipe:
+            rows.append(TableRow(name=entry.name, recipe=entry.name))
+            continue
+        recipe = entry.recipe
+        name = " ".join((recipe.name, *(each for each in recipe.changes if not each.startswith("seed="))))
+        how = (settings_digest(recipe), recipe.corpus, *recipe.departures)
+        seen.setdefault(name, []).append((recipe.seed, how))
+        known = (find_published(each, corpus, protocol) for each in (recipe.system, recipe.name) if each)
+        published = next((row.system for row in known if row is not None), None)
+        rows.append(TableRow(name=name, recipe=recipe.name, published=published))
+    mixed = set()
+    for name, runs in seen.items():
+        seeds, ways = zip(*runs, strict=True)
+        if len(set(seeds)) < len(seeds) or len(set(ways)) > 1:
+            mixed.add(name)
+    return [
+        row.model_copy(update={"name": entry.name}) if row.name in mixed else row
+        for row, entry in zip(rows, entries, strict=True)
+    ]

@@ -6,7 +6,6 @@ import csv
 import io
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -35,7 +34,6 @@ _LATEX = str.maketrans(
         ">": "$>$",
     }
 )
-DIRECTIONS = {"S": "sentence retrieval", "I": "image retrieval"}  # how their metrics begin
 _NAME = 30  # letters of a name that stays on one line
 
 
@@ -142,29 +140,9 @@ class Table:
         return (
             f"{notes}% \\usepackage{{booktabs}}\n\\begin{{table}}\n\\centering\n"
             f"\\caption{{{_escaped(self.title)}}}\n{label}\\begin{{tabular}}{{{spec}}}\n\\toprule\n"
-            + "\n".join([*self._latex_headings(), *body])
+            + "\n".join([" & ".join(_escaped(str(each)) for each in self.headings) + r" \\", *body])
             + "\n\\bottomrule\n\\end{tabular}\n\\end{table}\n"
         )
-
-    def _latex_headings(self) -> list[str]:
-        """Return a line of headings; those of one direction of retrieval are grouped by a line above."""
-        above: list[str] = []
-        below: list[str] = []
-        for each in map(str, self.headings):
-            way, space, metric = each.partition(" ")
-            known = way in DIRECTIONS and space
-            # A paper's column belongs to the metric on its left.
-            follows = each.startswith("paper") and above
-            above.append(DIRECTIONS[way] if known else above[-1] if follows else "")
-            below.append(_escaped(metric if known else each))
-        lines, rules, at = [], [], 1
-        for group, columns in groupby(above):
-            width = len(list(columns))
-            lines.append(f"\\multicolumn{{{width}}}{{c}}{{{group}}}" if group else "& " * (width - 1))
-            rules += [f"\\cmidrule(lr){{{at}-{at + width - 1}}}"] if group else []
-            at += width
-        grouped = [" & ".join(lines) + r" \\", " ".join(rules)] if rules else []
-        return [*grouped, " & ".join(below) + r" \\"]
 
     def csv(self) -> str:
         """Return a line for each row, without sections and notes; numbers are not rounded."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from seesay.errors import SeesayError
-from seesay.paths import lock_of, locked, replace_text
-from seesay.protocols.base import PROTOCOLS, Result, read_result
+from seesay.paths import is_file_name, lock_of, locked, replace_text
+from seesay.protocols.base import Result, read_result
 from seesay.recipes.changes import as_recorded
 from seesay.recipes.load import settings_digest
 from seesay.settings import describe
@@ -31,13 +31,21 @@ if TYPE_CHECKING:
 
 _PATIENCE = 60.0  # seconds to wait for other processes, each of which records within a fraction of one
 _FOLDERS = re.compile(r"(: ?|=)/(?:[^/'\",\]}]+/)*")  # the folders of an absolute path in a change
-# Rows that agree in these, and in the keys of `about` that their protocol adds, measure the same thing; the
-# later one replaces the earlier.
-_IDENTITY = ("recipe", "seed", "encoder", "crops", "changes", "split", "protocol", "content")
-
+# Rows that agree in these measure the same thing; the later one replaces the earlier. The last two are how
+# boxes were compared.
+_IDENTITY = (
+    "recipe",
+    "seed",
+    "encoder",
+    "crops",
+    "changes",
+    "split",
+    "protocol",
+    "content",
+    "convention",
+    "IoU",
+)
 _TRAINING = ("epochs", "best_epoch", "train_seconds", "machine", "teacher")  # of a single run
-
-INCLUDED_CORPUS = "flickr8k"  # a corpus whose recorded rows are included in the package
 
 _CROPS = {"": "squash", "ten": "ten crops", "own": "its own crop"}
 
@@ -94,8 +102,8 @@ class Row:
         Raises:
             SeesayError: a key is missing, unknown or invalid; the message begins with `where`.
         """
-        if not isinstance(values, Mapping):
-            raise SeesayError(f"{where}: key 'protocol': a row is an object that names its protocol.")
+        if not isinstance(values, dict):
+            raise SeesayError(f"{where}: not a JSON object; each line holds one.")
         origin = {key: value for key, value in values.items() if key in Provenance.model_fields}
         try:
             result = read_result({key: value for key, value in values.items() if key not in origin})
@@ -125,16 +133,16 @@ class Row:
         return sorted(each for each in self.provenance.changes or () if not each.startswith("seed="))
 
     @property
-    def variant(self) -> str:
-        """The recipe with its changes except for the seed: `RECIPE`, or `RECIPE:KEY=VALUE`."""
-        return ":".join((self.provenance.recipe, *self.changes))
-
-    @property
     def identity(self) -> dict[str, str]:
         """The values that identify the row, as text that sorts; a missing one counts as null."""
         values = self.result.about | self.to_dict() | {"changes": self.changes or None}
-        keys = (*_IDENTITY, *PROTOCOLS[self.result.protocol].identity)
-        return {key: _sortable(values.get(key)) for key in keys}
+        # Numbers are padded so that seed 10 comes after seed 9.
+        return {
+            key: f"{value:020d}"
+            if isinstance(value := values.get(key), int)
+            else json.dumps(value, sort_keys=True)
+            for key in _IDENTITY
+        }
 
 
 def repetitions(rows: Iterable[Row]) -> list[list[Row]]:
@@ -186,10 +194,8 @@ def make_record(folder: Path, corpus: str, entries: Sequence[Entry] = ()) -> Pat
             )
         entry.recipe  # noqa: B018 — raises an error if its file is missing
     source_commit(Path.cwd())  # before anybody changes the source
-    if not re.fullmatch(r"[\w][\w.+-]*", corpus):
-        raise SeesayError(
-            f"corpus '{corpus}': not a name for a results file; use letters, digits, - or + for its folder."
-        )
+    if not is_file_name(corpus):
+        raise SeesayError(f"corpus '{corpus}': not a name for a results file; rename its folder.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder):
@@ -222,20 +228,21 @@ def provenance(entries: Sequence[Entry], seconds: float, combine: str | None = N
     rows = [_provenance(entry, seconds) for entry in entries]
     if combine is None:
         return rows[0]
-    seeds = {row.seed for row in rows}  # named if they differ
-    names = [row.recipe + (f" seed {row.seed}" if len(seeds) > 1 else "") for row in rows]
-    name = f"{combine} of {' + '.join(names)}"
-    every = {key: [getattr(row, key) for row in rows] for key in ("encoder", "crops")}
-    joined = {key: " + ".join(dict.fromkeys(filter(None, each))) for key, each in every.items()}
-    # The changes, departures and digests of all rows are joined; the training is left out, as it differs.
+    several = len({row.seed for row in rows}) > 1
+    name = f"{combine} of {' + '.join(row.recipe + f' seed {row.seed}' * several for row in rows)}"
+    # What tells the rows apart is joined; the training is left out, as it differs.
+    joined = {
+        key: " + ".join(dict.fromkeys(value for row in rows if (value := getattr(row, key))))
+        for key in ("encoder", "crops")
+    }
     lists = {
         key: list(dict.fromkeys(each for row in rows for each in getattr(row, key) or []))
         for key in ("changes", "departures")
     }
     digests = " + ".join(str(row.settings_digest) for row in rows)
     kept = rows[0].model_dump(exclude_unset=True, exclude={*_TRAINING})
-    joined |= {"recipe": name, "system": name, "settings_digest": digests}
-    return Provenance.model_validate({**kept, **lists, **joined})
+    named = {"recipe": name, "system": name, "settings_digest": digests}
+    return Provenance.model_validate({**kept, **lists, **joined, **named})
 
 
 def _provenance(entry: Entry, seconds: float) -> Provenance:
@@ -245,11 +252,22 @@ def _provenance(entry: Entry, seconds: float) -> Provenance:
     seconds, commit = round(seconds, 1), source_commit(Path.cwd())
     if not isinstance(entry, Run) or not entry.has_recipe:
         return Provenance(recipe=entry.name, seconds=seconds, commit=commit)
-    run, recipe = entry, entry.recipe
+    recipe = entry.recipe
     encoder, crops = encoder_and_crops(recipe)
-    training: dict[str, object] = {}  # stays empty for included weights
-    if is_finished(run.folder):
-        summary = TrainingSummary.load(run.folder)
+    found: dict[str, object] = {
+        "recipe": recipe.name,
+        "system": recipe.system,
+        "seed": recipe.seed,
+        "encoder": encoder,
+        "crops": crops,
+        "changes": recorded_changes(recipe),
+        "departures": [*recipe.departures],
+        "settings_digest": settings_digest(recipe),
+        "seconds": seconds,
+        "commit": commit,
+    }
+    if is_finished(entry.folder):  # not for included weights
+        summary = TrainingSummary.load(entry.folder)
         machines = [member.machine for member in (summary.members or {}).values()] + [summary.machine]
         less = [f"the corpus as {summary.corpus.format}"] if summary.corpus.format else []
         training = {
@@ -260,19 +278,8 @@ def _provenance(entry: Entry, seconds: float) -> Provenance:
             "machine": "; ".join(dict.fromkeys(filter(None, machines))),
             "teacher": summary.teacher,
         }
-    origin = Provenance(
-        recipe=recipe.name,
-        system=recipe.system,
-        seed=recipe.seed,
-        encoder=encoder,
-        crops=crops,
-        changes=recorded_changes(recipe),
-        departures=list(recipe.departures),
-        settings_digest=settings_digest(recipe),
-        seconds=seconds,
-        commit=commit,
-    )
-    return origin.model_copy(update={name: value for name, value in training.items() if value is not None})
+        found |= {name: value for name, value in training.items() if value is not None}
+    return Provenance.model_validate(found)
 
 
 def recorded_changes(recipe: Recipe) -> list[str]:
@@ -332,26 +339,17 @@ def source_commit(folder: Path) -> str | None:
 
 
 def _read(path: Path) -> list[tuple[Row, str]]:
+    """Return the rows of a file, each with its line."""
     if not path.exists():
         return []
+    rows, number = [], 0
     try:
         # Not `splitlines`: names may contain other line separators, such as U+2028.
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SeesayError(f"{path}: cannot be read ({error}).") from error
-    rows = []
-    for number, line in enumerate(lines, start=1):
-        where = f"{path}:{number}"
-        if not line.strip():
-            continue
-        try:
-            values = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise SeesayError(f"{where}: not JSON ({error}); each line holds one object.") from None
-        rows.append((Row.from_dict(values, where), line))
+        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+            if line.strip():
+                rows.append((Row.from_dict(json.loads(line), f"{path}:{number}"), line))
+    except SeesayError:
+        raise
+    except (OSError, ValueError, RecursionError) as error:
+        raise SeesayError(f"{path}:{number}: cannot be read as JSON lines ({error}).") from None
     return rows
-
-
-def _sortable(value: object) -> str:
-    # Numbers are padded so that seed 10 comes after seed 9.
-    return f"{value:020d}" if isinstance(value, int) else json.dumps(value, sort_keys=True)

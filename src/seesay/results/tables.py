@@ -1,30 +1,34 @@
-"""A table of measured rows beside published ones.
+"""A paper's table of measured rows beside published ones, and its files.
 
 Measured values are shown as mean ± standard deviation over seeds.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
+from pathlib import Path
 from statistics import fmean, stdev
 
 from pydantic import JsonValue
 
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import Interval
-from seesay.metrics.paired_test import PairedTest
+from seesay.paths import replace_text
 from seesay.protocols.base import PROTOCOLS, Comparison, Content, Metrics
 from seesay.protocols.grounding import conventions
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.formats import Cell, Section, Table, number, spread
-from seesay.results.published import PublishedRow, find_published, is_published, published_rows, sources
-from seesay.results.rows import Row
+from seesay.results.published import PublishedRow, find_published, published_rows, sources
+from seesay.results.rows import Row, read_rows, recorded_rows, repetitions
 
-PAPER = "paper"
-MEDIAN_RANK = "Med r"
+FORMATS = (".md", ".tex", ".csv", ".json")
+
+_PAPER = "paper"
+_MEDIAN_RANK = "Med r"
 _PUBLISHED = ("system", "source", "table", "corpus", "protocol", "test_images", "note")  # in JSON
 
 
@@ -79,14 +83,9 @@ class PaperTable:
         if all(measured):  # a mistyped metric is refused before anything is trained
             self._chosen([*chain(*measured), *self.all_columns])
 
-    def add(self, name: str, measured: Row) -> None:
-        """Add a measured row to the line of that name."""
-        next(line for line in self.lines if line.name == name).rows.append(measured)
-
-    def add_failure(self, name: str, seed: int, why: str) -> None:
-        """Record in the line of that name that a seed failed, and why."""
-        line = next(line for line in self.lines if line.name == name)
-        line.failures.append(f"{name} seed {seed} failed: {why}")
+    def line(self, name: str) -> Line:
+        """Return the line of that name, to which rows and failures are added."""
+        return next(line for line in self.lines if line.name == name)
 
     @property
     def failures(self) -> list[str]:
@@ -112,7 +111,7 @@ class PaperTable:
         return [
             column
             for column in self.all_columns
-            if not column.endswith(MEDIAN_RANK)
+            if not column.endswith(_MEDIAN_RANK)
             or (papers and all(printed.get(column) is not None for printed in papers))
         ]
 
@@ -129,10 +128,12 @@ class PaperTable:
 
         A paper's column names its corpus if that is not the one measured.
         """
-        others = self.paper_corpora
-        paper = PAPER if self.corpus in others or len(others) != 1 else f"{PAPER}, {corpus_title(others[0])}"
-        beside = ([column, paper] if self.is_printed(column) else [column] for column in self.columns)
-        return ["recipe", *(heading for pair in beside for heading in pair)]
+        others = self._paper_corpora()
+        paper = (
+            _PAPER if self.corpus in others or len(others) != 1 else f"{_PAPER}, {corpus_title(others[0])}"
+        )
+        beside = ([column, paper] if self._is_printed(column) else [column] for column in self.columns)
+        return ["recipe", *chain(*beside)]
 
     @property
     def content(self) -> Content | None:
@@ -148,17 +149,15 @@ class PaperTable:
             return self.definition.title
         return f"{self.definition.title}: {self.content}"
 
-    @property
-    def unlike_papers(self) -> int | None:
-        """The size of the papers' test set, if it is another one than what was measured."""
+    def _unlike_papers(self) -> int | None:
+        """Return the size of the papers' test set, if it is another one than what was measured."""
         papers = [line.published for line in self.lines if line.published]
         sizes = [paper.test_images for paper in papers if paper.corpus == self.corpus]
         return next((size for size in sizes if self.content and size != self.content.images), None)
 
-    def on_others(self, line: Line) -> str:
+    def _on_others(self, line: Line) -> str:
         """Return what a line was measured on if that is not what most are; empty otherwise."""
-        others = {row.result.content for row in line.rows} - {None, self.content}
-        counts = next(map(str, others), "")
+        counts = next(map(str, {row.result.content for row in line.rows} - {None, self.content}), "")
         return "other sentences" if counts and counts == str(self.content) else counts
 
     def cells(self) -> list[list[Cell]]:
@@ -167,27 +166,33 @@ class PaperTable:
         The best measured value of each column is marked, and the best printed one if all are of one table.
         What was measured on other images or sentences is not compared, neither with rows nor with papers.
         """
-        failed = [", failed" if line.failures and not line.rows else "" for line in self.lines]
-        others = [self.on_others(line) for line in self.lines]
+        others, unlike = [self._on_others(line) for line in self.lines], self._unlike_papers() is not None
         lines = [
-            [Cell(line.name + suffix, f"on {other}" if other else "", code=True)]
-            for line, suffix, other in zip(self.lines, failed, others, strict=True)
+            [
+                Cell(
+                    line.name + (", failed" if line.failures and not line.rows else ""),
+                    f"on {other}" if other else "",
+                    code=True,
+                )
+            ]
+            for line, other in zip(self.lines, others, strict=True)
         ]
         for column in self.columns:
             ours = [line.measured(column) for line in self.lines]
-            means = [fmean(values) if values else None for values in ours]
-            unlike = [bool(other) or self.unlike_papers is not None for other in others]
-            best = _best([None if no else mean for mean, no in zip(means, unlike, strict=True)], column)
-            known = [line.interval(column) if self.intervals else None for line in self.lines]
-            ends = [f"[{each.low:.1f}, {each.high:.1f}]" if each else "" for each in known]
-            shown = [[Cell(*each)] for each in zip(map(spread, ours), ends, best, strict=True)]
-            if self.is_printed(column):
-                theirs = [line.printed.get(column) for line in self.lines]
-                best = _best(theirs, column) if self.definition.paper else [False] * len(theirs)
-                for cells, value, is_best in zip(shown, theirs, best, strict=True):
-                    cells.append(Cell(number(value), bold=is_best, dim=True))
-            for cells, more in zip(lines, shown, strict=True):
-                cells += more
+            theirs = [line.printed.get(column) for line in self.lines]
+            compared = [
+                None if unlike or other or not values else fmean(values)
+                for values, other in zip(ours, others, strict=True)
+            ]
+            for cells, line, values, best in zip(
+                lines, self.lines, ours, _best(compared, column), strict=True
+            ):
+                ends = line.interval(column) if self.intervals else None
+                cells.append(Cell(spread(values), f"[{ends.low:.1f}, {ends.high:.1f}]" if ends else "", best))
+            if self._is_printed(column):
+                bold = _best(theirs, column) if self.definition.paper else [False] * len(theirs)
+                for cells, value, best in zip(lines, theirs, bold, strict=True):
+                    cells.append(Cell(number(value), bold=best, dim=True))
         return lines
 
     def table(self, names: bool = False) -> Table:
@@ -225,9 +230,8 @@ class PaperTable:
     def data(self) -> Table:
         """Return the mean, deviation and paper's value of every metric, not rounded; intervals if shown."""
         ends = ("low", "high") if self.intervals else ()
-        kinds = [(column, what) for column in self.all_columns for what in ("", "deviation", *ends, PAPER)]
+        kinds = [(column, what) for column in self.all_columns for what in ("", "deviation", *ends, _PAPER)]
         about = ["group", "recipe", "changes", "seeds", "in the paper", "source", "table", "paper's corpus"]
-        about.append("measured on")
         rows: list[Sequence[str | float]] = []
         for line in self.lines:
             paper = line.published
@@ -240,7 +244,7 @@ class PaperTable:
                 cells += (line.interval(column) or ("", "")) if self.intervals else ()
                 cells.append("" if printed is None else printed)
             rows.append(cells)
-        return Table([*about, *(f"{column} {what}".strip() for column, what in kinds)], rows)
+        return Table([*about, "measured on", *(f"{column} {what}".strip() for column, what in kinds)], rows)
 
     def notes(self) -> list[str]:
         """Return notes on the metrics, departures from the paper and failures."""
@@ -248,33 +252,32 @@ class PaperTable:
         notes = [self._origin()]
         if seeds := sorted({len(line.rows) for line in self.lines} - {0, 1}):
             counts = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else str(seeds[0])
-            alone = any(len(line.rows) == 1 for line in self.lines)
-            where = "Figures with ±" if alone else "Ours"
+            where = "Figures with ±" if any(len(line.rows) == 1 for line in self.lines) else "Ours"
             notes.append(f"{where} are the mean ± the standard deviation of {counts} seeds.")
         if self.intervals:
             notes.append("In brackets: 95 % bootstrap intervals, the images drawn with all their queries.")
         if convention := conventions(row.result.about for row in rows):
             notes.append(convention)
-        departures = dict.fromkeys(d for row in rows for d in row.provenance.departures or ())
-        if departures and self.definition.paper:
+        if self.definition.paper:
+            departures = dict.fromkeys(d for row in rows for d in row.provenance.departures)
             notes += [f"Departure from the paper: {departure}." for departure in departures]
-        if (size := self.unlike_papers) is not None:
+        if (size := self._unlike_papers()) is not None:
             notes.append(
                 f"Ours are on {self.content}; the papers' test set has {size:,}, so they do not compare."
             )
-        if any(map(self.on_others, self.lines)):
+        if any(map(self._on_others, self.lines)):
             notes.append(f"Rows that name other images do not compare with the rest, on {self.content}.")
         notes += self._features()
         notes += [note for row in rows if not row.provenance.encoder for note in row.result.notes]
         variants = [line.row for line in self.lines if line.row.changes]
         notes += [f"{row.name} is {row.recipe} with {' '.join(row.changes)}." for row in variants]
         named = {change for row in variants for change in row.changes}
-        changes = dict.fromkeys(change for row in rows for change in row.changes)
-        if changed := [change for change in changes if change not in named]:
-            notes.append(f"Changed: {', '.join(changed)}.")
-        wanted = [line for line in self.lines if line.row.measured]
-        if missing := [line.name for line in wanted if not line.rows and not line.failures]:
-            notes.append(f"Not measured: {', '.join(missing)}.")
+        changes = dict.fromkeys(change for row in rows for change in row.changes if change not in named)
+        notes += [f"Changed: {', '.join(changes)}."] if changes else []
+        unmeasured = [
+            line for line in self.lines if line.row.measured and not line.rows and not line.failures
+        ]
+        notes += [f"Not measured: {', '.join(line.name for line in unmeasured)}."] if unmeasured else []
         return notes + self.failures
 
     def to_dict(self) -> dict[str, JsonValue]:
@@ -284,7 +287,7 @@ class PaperTable:
                 "row": line.name,
                 **({"group": line.row.group} if line.row.group else {}),
                 "measured": [row.to_dict(uncertainty=True) for row in line.rows],
-                PAPER: dict(line.printed),
+                _PAPER: dict(line.printed),
                 "published": {k: getattr(line.published, k) for k in _PUBLISHED} if line.published else None,
             }
             for line in self.lines
@@ -292,27 +295,23 @@ class PaperTable:
         about = {"table": self.definition.name, "corpus": self.corpus, "split": self.split}
         return {**about, "rows": lines, "failures": list(self.failures)}
 
-    def is_printed(self, column: str) -> bool:
-        """Return True if a paper prints that metric."""
+    def _is_printed(self, column: str) -> bool:
         return any(line.printed.get(column) is not None for line in self.lines)
 
-    @property
-    def paper_corpora(self) -> list[str]:
-        """The corpora of the published rows."""
+    def _paper_corpora(self) -> list[str]:
+        """Return the corpora of the published rows."""
         return list(dict.fromkeys(line.published.corpus for line in self.lines if line.published))
 
     def _origin(self) -> str:
+        """Return a line that says what ours are, and from where the papers' figures."""
         protocols = dict.fromkeys(self.definition.protocol_of(row) for row in self.definition.rows)
-        named = f"{', '.join(protocols)} on {corpus_title(self.corpus)}, {self.split}"
+        ours = f"Ours: {', '.join(protocols)} on {corpus_title(self.corpus)}, {self.split}."
         if self.definition.paper is None:
             known = [line.published for line in self.lines if line.published and not line.row.group]
-            return f"Ours: {named}." + (f" Paper: {sources(known, self.corpus)}." if known else "")
+            return ours + (f" Paper: {sources(known, self.corpus)}." if known else "")
         source, table = self.definition.paper
-        if not any(line.printed for line in self.lines):
-            on = corpus_title(self._fallbacks()[0])
-            return f"Ours: {named}, after {source}, table {table}, on {on}."
-        on = " and ".join(map(corpus_title, self.paper_corpora))
-        return f"Ours: {named}. Paper: {source}, table {table}, on {on}."
+        on = " and ".join(map(corpus_title, self._paper_corpora() or self._fallbacks()))
+        return f"{ours} Paper: {source}, table {table}, on {on}."
 
     def _features(self) -> list[str]:
         """Return notes on the image features of the rows, if these differ."""
@@ -327,15 +326,13 @@ class PaperTable:
         return [f"Image features: {usual}, unless a line below says otherwise.", *others]
 
     def _published(self, row: TableRow) -> PublishedRow | None:
-        wanted = row.published or row.recipe or row.name
-        protocol = self.definition.protocol_of(row)
+        if row.changes and not row.published:
+            return None  # no paper measured the variant
+        wanted, paper = row.published or row.recipe or row.name, self.definition.paper
         for corpus in self._fallbacks():
-            if row.changes and not row.published:
-                break  # no paper measured the variant
-            if published := find_published(wanted, corpus, protocol, self.definition.paper):
-                return published
+            if found := find_published(wanted, corpus, self.definition.protocol_of(row), paper):
+                return found
         if row.published:
-            paper = self.definition.paper
             of = f"table {paper[1]} of {paper[0]}" if paper else "any paper"
             raise SeesayError(
                 f"Table {self.definition.name}: row '{row.name}': no row '{row.published}' in {of} "
@@ -345,24 +342,27 @@ class PaperTable:
 
     def _fallbacks(self) -> list[str]:
         """Return the corpora whose published rows may be shown, in order of preference."""
-        if paper := self.definition.paper:
-            same = is_published(self.corpus, self.definition.protocol, paper)
-            return [self.corpus if same else self.definition.corpus]
-        return list(dict.fromkeys((self.corpus, self.definition.corpus, *self.definition.beside)))
+        definition, paper = self.definition, self.definition.paper
+        if paper is None:
+            return list(dict.fromkeys((self.corpus, definition.corpus, *definition.beside)))
+        of_corpus = published_rows(self.corpus, definition.protocol)
+        same = any((row.source, row.table) == paper for row in of_corpus)
+        return [self.corpus if same else definition.corpus]
 
 
 def differences_table(
     columns: Sequence[str], compared: Sequence[tuple[str, Comparison]], title: str = "", name: str = ""
 ) -> Table:
     """Return a table of the differences of named results from another one, with p-values."""
-
-    def cell(found: PairedTest | None) -> Cell:
-        if found is None or found.difference is None or found.p is None:
-            return Cell(number(None))
-        p = f"= {found.p:.3f}" if found.p >= 0.001 else "< 0.001"
-        return Cell(f"{found.difference:+.1f}".replace("-", "−"), f"p {p}")
-
-    rows = [[Cell(row), *(cell(found.metrics.get(each)) for each in columns)] for row, found in compared]
+    rows = []
+    for row, comparison in compared:
+        rows.append([Cell(row)])
+        for found in map(comparison.metrics.get, columns):
+            if found is None or found.difference is None or found.p is None:
+                rows[-1].append(Cell(number(None)))
+                continue
+            p = f"= {found.p:.3f}" if found.p >= 0.001 else "< 0.001"
+            rows[-1].append(Cell(f"{found.difference:+.1f}".replace("-", "−"), f"p {p}"))
     return Table(["", *columns], rows, title=title, name=name)
 
 
@@ -372,5 +372,70 @@ def _best(values: Sequence[float | None], column: str) -> list[bool]:
     known = [value for value in shown if value is not None]
     if len(known) < 2:
         return [False] * len(shown)
-    best = min(known) if column.endswith(MEDIAN_RANK) else max(known)
+    best = min(known) if column.endswith(_MEDIAN_RANK) else max(known)
     return [value == best for value in shown]
+
+
+def recorded_table(
+    definition: TableDefinition, path: Path | None = None, split: str = "test", metrics: Sequence[str] = ()
+) -> PaperTable:
+    """Return a table of recorded rows; by default those of the definition's corpus, see `recorded_rows`.
+
+    Raises:
+        SeesayError: the file has no rows, or a row names a published row that the paper does not have.
+    """
+    path = path or recorded_rows(definition.corpus)
+    rows = read_rows(path)
+    if not rows:
+        raise SeesayError(
+            f"{path}: no recorded rows; name a corpus with --data to train and measure the rows of the "
+            "table, or see those of another corpus: --results flickr8k."
+        )
+    table = PaperTable(definition, path.stem, split, metrics)
+    counts = Counter(row.result.content for row in rows if row.result.split == split)
+    usual = [content for content, _ in counts.most_common(1)]
+    for line in (each for each in table.lines if each.row.measured):
+        recipe = line.name if line.row.combine else line.row.recipes[0]
+        wanted = (recipe, definition.protocol_of(line.row), split, sorted(line.row.changes))
+        found = repetitions(
+            each
+            for each in rows
+            if (each.provenance.recipe, each.result.protocol, each.result.split, each.changes) == wanted
+        )
+        on_usual = [each for each in found if each[0].result.content in usual]
+        line.rows = max(on_usual or found, key=len, default=[])
+    return table
+
+
+def check_format(path: Path) -> None:
+    """Check that a table can be written there, before anything is trained for it.
+
+    Raises:
+        SeesayError: the suffix is not that of a format.
+    """
+    if path.suffix.lower() not in FORMATS:
+        raise SeesayError(f"{path}: tables are written as {', '.join(FORMATS)}; choose one of these.")
+
+
+def write_table(table: PaperTable, path: Path) -> None:
+    """Write the table in the format of the path's suffix: Markdown, LaTeX, CSV or JSON.
+
+    Raises:
+        SeesayError: the format is unknown, or the file cannot be written.
+    """
+    check_format(path)
+    suffix, below = path.suffix.lower(), table.differences()
+    if suffix == ".md":
+        more = f"\n## {below.title}\n\n{below.markdown()}" if below is not None else ""
+        text = f"## {table.title}\n\n{table.table(names=True).markdown()}{more}"
+    elif suffix == ".tex":
+        text = table.table().latex() + (f"\n{below.latex()}" if below is not None else "")
+    elif suffix == ".csv":
+        text = table.data().csv()
+    else:
+        text = json.dumps(table.to_dict(), ensure_ascii=False, indent=1) + "\n"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_text(path, text)
+    except OSError as error:
+        raise SeesayError(f"{path}: cannot be written ({error.strerror}).") from error

@@ -8,9 +8,10 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from seesay.protocols.base import Metrics, Result, Value
-from seesay.results.formats import DIRECTIONS, Section, Table
-from seesay.results.published import PublishedRow, find_published, measured_otherwise
+from seesay.results.formats import Section, Table
+from seesay.results.published import find_published, measured_otherwise
 
+_WAYS = {"S": "sentence", "I": "image"}  # of retrieval, by how their metrics begin
 _COUNTS = ("images", "sentences", "phrases")
 
 
@@ -30,10 +31,8 @@ def print_result(
         differences: how the measured run differs from the paper, in words.
         console: standard output by default.
     """
-    console, about = console or Console(), result.about
-    published = None
-    if system:
-        published = find_published(system, corpus, result.protocol, any_protocol=True)
+    about, lines = result.about, [*result.notes]
+    published = find_published(system, corpus, result.protocol) if system else None
     label = str(about.get("combined") or "measured")
     rows: dict[str, Metrics] = {}
     for part, metrics in result.rows.items():
@@ -51,23 +50,30 @@ def print_result(
         compared = f"Compared with {result.against.name} on the same queries; " if result.against else ""
         title = f"{compared}95 % intervals, the images drawn with all their queries"
         parts += [Text(title, "italic"), _uncertainty_table(result).terminal()]
-    lines = [*result.notes, *(what_differs(result, published, differences) if published else ())]
-    if result.i2t:
+    if published is not None:
+        named = [*differences, *measured_otherwise(result, published)]
+        lines.append(f"What differs: {'; '.join(named)}." if named else "Nothing known differs.")
+        lines += [f"The paper's images: {published.images}."] if published.images else []
+        lines += [f"The paper's row: {published.note}."] if published.note else []
+    if any(name.startswith("S ") for name in result.metrics):
         lines.append("Sentence retrieval is i2t (S), its queries are images; image retrieval is t2i (I).")
-    console.print(Group(*parts, *map(Text, lines)))
-
-
-def what_differs(result: Result, published: PublishedRow, differences: Sequence[str]) -> list[str]:
-    """Describe the known differences between a measured and a published row, as lines."""
-    named = [*differences, *measured_otherwise(result, published)]
-    lines = [f"What differs: {'; '.join(named)}." if named else "Nothing known differs."]
-    lines += [f"The paper's images: {published.images}."] if published.images else []
-    return lines + ([f"The paper's row: {published.note}."] if published.note else [])
+    (console or Console()).print(Group(*parts, *map(Text, lines)))
 
 
 def _metrics_table(rows: Mapping[str, Metrics]) -> Table:
     """Return a table of rows of metrics; rows with both directions of retrieval take two lines."""
-    split = {label: _by_direction(metrics) for label, metrics in rows.items()}
+    split: dict[str, dict[str, dict[str, Value]]] = {}
+    for label, metrics in rows.items():
+        ways: dict[str, dict[str, Value]] = {}
+        others: dict[str, Value] = {}
+        for metric, value in metrics.items():
+            way, _, name = metric.partition(" ")
+            if way in _WAYS and name:
+                ways.setdefault(_WAYS[way], {})[name] = value
+            else:
+                others[metric] = value
+        ways.setdefault(next(iter(ways), ""), {}).update(others)  # such as mR
+        split[label] = ways
     several = any(len(ways) > 1 for ways in split.values())
     names = list(dict.fromkeys(name for ways in split.values() for way in ways.values() for name in way))
     lines: list[Sequence[str] | Section] = []
@@ -81,34 +87,19 @@ def _metrics_table(rows: Mapping[str, Metrics]) -> Table:
 
 def _uncertainty_table(result: Result) -> Table:
     """Return a table with the interval of each metric, and its difference from the other result."""
-    compared = result.against
-    lines = []
+    compared, lines = result.against, []
     for name, value in result.row.items():
         ends, found = result.intervals.get(name), compared.metrics.get(name) if compared else None
         if ends is None and found is None:
             continue
-        cells = [name, _plain(value), _interval(ends, "–")]
+        cells = [name, _plain(value), "–".join(map(_plain, ends)) if ends else "–"]
         if found is not None:
             p = "–" if found.p is None else f"{found.p:.3f}" if found.p >= 0.001 else "<0.001"
-            signed = _plain(found.difference, "+")
-            cells += [_plain(found.theirs), signed, _interval(found.interval, " to "), p]
+            between = " to ".join(map(_plain, found.interval)) if found.interval else "–"
+            cells += [_plain(found.theirs), _plain(found.difference, "+"), between, p]
         lines.append(cells)
     headings = ["", "value", "95 %", *(("theirs", "difference", "95 %", "p") if compared else ())]
     return Table(headings, [[*each, *[""] * (len(headings) - len(each))] for each in lines])
-
-
-def _by_direction(metrics: Metrics) -> dict[str, dict[str, Value]]:
-    """Split metrics by direction of retrieval; others, such as mR, are put with the first."""
-    ways: dict[str, dict[str, Value]] = {}
-    others: dict[str, Value] = {}
-    for metric, value in metrics.items():
-        way, _, name = metric.partition(" ")
-        if way in DIRECTIONS and name:
-            ways.setdefault(DIRECTIONS[way].partition(" ")[0], {})[name] = value
-        else:
-            others[metric] = value
-    ways.setdefault(next(iter(ways), ""), {}).update(others)
-    return ways
 
 
 def _plain(value: Value, sign: str = "") -> str:
@@ -117,9 +108,5 @@ def _plain(value: Value, sign: str = "") -> str:
         return "–"
     if isinstance(value, int):
         return f"{value:,}"
-    shown = round(value, 1 if abs(value) >= 1 or value == 0 else 2) + 0.0  # no -0.00
-    return f"{shown:{sign}.1f}" if abs(value) >= 1 or value == 0 else f"{shown:{sign}.2f}"
-
-
-def _interval(ends: tuple[float, float] | None, between: str) -> str:
-    return between.join(map(_plain, ends)) if ends else "–"
+    places = 1 if abs(value) >= 1 or value == 0 else 2
+    return f"{round(value, places) + 0.0:{sign}.{places}f}"  # no -0.00

@@ -189,10 +189,10 @@ def measure_table(
         try:
             measured = runs.measured(row, seed)
         except SeesayError as error:
-            table.add_failure(row.name, seed, str(error))
+            table.line(row.name).failures.append(f"{row.name} seed {seed} failed: {error}")
             tell(f"  failed: {error}")
             continue
-        table.add(row.name, measured)
+        table.line(row.name).rows.append(measured)
         tell("  " + ", ".join(f"{name} {number(value)}" for name, value in measured.result.row.items()))
         if record is not None:
             record_row(record, corpus, measured)

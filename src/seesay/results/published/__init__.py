@@ -88,7 +88,7 @@ def published_rows(corpus: str | None = None, protocol: str | None = None) -> li
 
 
 def find_published(
-    name: str, corpus: str, protocol: str, paper: tuple[str, int] | None = None, any_protocol: bool = False
+    name: str, corpus: str, protocol: str, paper: tuple[str, int] | None = None
 ) -> PublishedRow | None:
     """Return the published row of a system; None if there is none.
 
@@ -100,37 +100,25 @@ def find_published(
         corpus: the corpus of the row.
         protocol: the protocol of the row.
         paper: the source and the number of the only table to look in.
-        any_protocol: if there is no row of this protocol, take one of another, except of few-shot protocols.
     """
     wanted = name.casefold()
     found = [
         row
-        for row in published_rows(corpus)
+        for row in published_rows(corpus, protocol)
         if wanted in (row.system.casefold(), (row.recipe or row.system).casefold())
-        and (row.protocol == protocol or (any_protocol and not row.protocol.endswith("-shot")))
         and paper in (None, (row.source, row.table))
     ]
-
-    def order(row: PublishedRow) -> tuple[bool, ...]:
-        return row.protocol != protocol, (row.recipe or "").casefold() != wanted, not row.own
-
-    return min(found, key=order, default=None)
+    return min(found, key=lambda row: ((row.recipe or "").casefold() != wanted, not row.own), default=None)
 
 
 def measured_otherwise(result: Result, published: PublishedRow) -> list[str]:
-    """Describe how a protocol, split and test set differ from those of a published row."""
+    """Describe how a split and test set differ from those of a published row."""
     images = result.content.images if result.content else published.test_images
     compared = {
-        "protocol": (result.protocol, published.protocol),
         "split": (result.split, "test"),
         "images": (f"{images:,}", f"{published.test_images:,}"),
     }
     return [f"{name} {here}, published {there}" for name, (here, there) in compared.items() if here != there]
-
-
-def is_published(corpus: str, protocol: str, paper: tuple[str, int]) -> bool:
-    """Return True if that table of a paper has rows of that corpus and protocol."""
-    return any((row.source, row.table) == paper for row in published_rows(corpus, protocol))
 
 
 def sources(rows: Iterable[PublishedRow], corpus: str | None = None) -> str:
