@@ -5,19 +5,16 @@ import pytest
 from sklearn.metrics import average_precision_score
 
 from seesay.protocols.concepts import part_metrics
-from seesay.text.concepts import Concept, ConceptVocabulary
+from seesay.text.concepts import Concept
 
-
-def _vocabulary() -> ConceptVocabulary:
-    words = (Concept("dog", "noun", 9), Concept("run", "verb", 5), Concept("red", "adjective", 2))
-    return ConceptVocabulary(words, 3, 10, 0)
+CONCEPTS = [Concept("dog", "noun", 9), Concept("run", "verb", 5), Concept("red", "adjective", 2)]
 
 
 def test_parts_of_speech_and_the_frequency_of_concepts() -> None:
     # "red" occurs in no image, and the last image has no concept.
     targets = np.array([[1, 1, 0], [0, 1, 0], [1, 0, 0], [0, 0, 0]], bool)
     scores = np.random.default_rng(1).random((4, 3))
-    measured = part_metrics(scores, targets, _vocabulary())
+    measured = part_metrics(scores, targets, CONCEPTS)
 
     def mean(scores: np.ndarray, targets: np.ndarray) -> float:
         there = [c for c in range(targets.shape[1]) if targets[:, c].any()]

@@ -14,7 +14,7 @@ from seesay.recipes.load import load_recipe
 from seesay.runs.images import recipe_encoders
 from seesay.runs.run import Run
 from seesay.runs.trained import new_matcher, save_weights
-from seesay.text.concepts import FILE, ConceptVocabulary
+from seesay.text.concepts import FILE, frequent_concepts, save_concepts
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.tasks import task_for
 
@@ -52,9 +52,9 @@ def untrained(name: str, folder: Path, corpus: Corpus, *changes: str) -> Run:
     vocabulary = Vocabulary.from_texts(texts, recipe.min_count)
     folder.mkdir(parents=True)
     if recipe.matcher.predicts_concepts:
-        concepts = ConceptVocabulary.from_texts(texts, min_count=2)
-        concepts.save(folder / FILE)
-        vocabulary = concepts.vocabulary()
+        concepts = frequent_concepts(texts, min_count=2)
+        save_concepts(concepts, folder / FILE)
+        vocabulary = Vocabulary(concept.word for concept in concepts)
     encoder = (
         load_sentence_encoder("minilm") if recipe.sentence_encoder == EncoderSettings("minilm") else None
     )

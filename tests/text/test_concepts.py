@@ -10,45 +10,51 @@ from hypothesis import strategies as st
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.text.concepts import PARTS_OF_SPEECH, Concept, ConceptVocabulary, concept_targets, content_words
+from seesay.text.concepts import (
+    PARTS_OF_SPEECH,
+    Concept,
+    concept_targets,
+    content_words,
+    frequent_concepts,
+    load_concepts,
+    save_concepts,
+)
 from seesay.text.lemmas import lemma
 
 SENTENCES = ["Two dogs run", "a dog is running", "a red dog", "it is on", "a skateboard", "he skateboards"]
 
 
 def test_counts_are_of_sentences_and_lemmas_are_unified() -> None:
-    found = ConceptVocabulary.from_texts([*SENTENCES, "a dog and a dog"], max_size=10, min_count=2)
-    assert found.concepts == (
+    found = frequent_concepts([*SENTENCES, "a dog and a dog"], max_size=10, min_count=2)
+    assert found == [
         Concept("dog", "noun", 4),
         Concept("run", "verb", 2),
         Concept("skateboard", "noun", 2),
-    )
-    assert (found.sentences, found.without, found.wanted) == (7, 1, 10)
+    ]
 
 
 def test_the_most_frequent_are_kept() -> None:
-    found = ConceptVocabulary.from_texts(SENTENCES, max_size=1, min_count=1)
-    assert [concept.word for concept in found.concepts] == ["dog"]
-    assert len(found.vocabulary()) == 2  # and the unknown word
+    found = frequent_concepts(SENTENCES, max_size=1, min_count=1)
+    assert [concept.word for concept in found] == ["dog"]
 
 
 def test_no_concept_at_all_is_an_error() -> None:
     with pytest.raises(SeesayError, match="No content word"):
-        ConceptVocabulary.from_texts(["it is on", "xxxx"], min_count=2)
+        frequent_concepts(["it is on", "xxxx"], min_count=2)
 
 
 def test_saved_and_loaded(tmp_path: Path) -> None:
-    found = ConceptVocabulary.from_texts(SENTENCES, min_count=1)
-    found.save(tmp_path / "concepts.json")
-    assert ConceptVocabulary.load(tmp_path / "concepts.json") == found
+    found = frequent_concepts(SENTENCES, min_count=1)
+    save_concepts(found, tmp_path / "concepts.json")
+    assert load_concepts(tmp_path / "concepts.json") == found
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "{}", '{"concepts": [{"word": "a"}], "wanted": 1}'])
 def test_a_damaged_file_is_told(tmp_path: Path, text: str) -> None:
     path = tmp_path / "concepts.json"
     path.write_text(text)
-    with pytest.raises(SeesayError, match="not a concept vocabulary"):
-        ConceptVocabulary.load(path)
+    with pytest.raises(SeesayError, match="not a list of concepts"):
+        load_concepts(path)
 
 
 def test_an_images_targets_are_of_all_its_sentences() -> None:
@@ -61,10 +67,10 @@ def test_an_images_targets_are_of_all_its_sentences() -> None:
 
 def test_flickr8k_has_the_concepts_one_expects(flickr8k: Path) -> None:
     val = read_corpus(flickr8k).split("val")
-    found = ConceptVocabulary.from_texts(val.texts())
-    parts = {concept.word: concept.part_of_speech for concept in found.concepts}
+    found = frequent_concepts(val.texts())
+    parts = {concept.word: concept.part_of_speech for concept in found}
     assert len(parts) == 256
-    assert [concept.word for concept in found.concepts[:3]] == ["dog", "man", "two"]
+    assert [concept.word for concept in found[:3]] == ["dog", "man", "two"]
     expected = {"dog": "noun", "people": "noun", "red": "adjective", "run": "verb", "wear": "verb"}
     assert expected.items() <= parts.items()
     assert parts["two"] == parts["three"] == "number"

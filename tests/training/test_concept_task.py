@@ -26,7 +26,7 @@ from seesay.runs.inputs import split_inputs
 from seesay.runs.predictions import image_concepts
 from seesay.runs.run import Run
 from seesay.runs.summary import ConceptCount, TrainingSummary
-from seesay.text.concepts import ConceptVocabulary
+from seesay.text.concepts import frequent_concepts, load_concepts
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.composed import MEMBERS
 from seesay.training.concept_task import ConceptTask, score_held_out
@@ -64,9 +64,9 @@ def test_it_learns_more_than_frequency(run: Run, corpus: Corpus) -> None:
 
 
 def test_the_run_holds_its_concepts(run: Run, corpus: Corpus) -> None:
-    kept = ConceptVocabulary.load(run.folder / "concepts.json")
-    assert kept == ConceptVocabulary.from_texts(corpus.split("train").texts(), 256, 2)
-    assert tuple(concept.word for concept in kept.concepts) == run.vocabulary.words
+    kept = load_concepts(run.folder / "concepts.json")
+    assert kept == frequent_concepts(corpus.split("train").texts(), 256, 2)
+    assert tuple(concept.word for concept in kept) == run.vocabulary.words
 
 
 def test_a_run_is_an_encoder(run: Run, corpus: Corpus) -> None:

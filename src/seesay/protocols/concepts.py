@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,7 +13,7 @@ from seesay.metrics.bootstrap import MeanSample
 from seesay.metrics.precision import PrecisionSample, average_precision
 from seesay.protocols.base import Metrics, Options, Protocol, Result, Samples, register_protocol
 from seesay.protocols.subject import RunSubject
-from seesay.text.concepts import PARTS_OF_SPEECH, ConceptVocabulary, concept_targets
+from seesay.text.concepts import PARTS_OF_SPEECH, Concept, concept_targets
 
 Scores = NDArray[np.floating]
 
@@ -35,8 +37,8 @@ class Concepts(Protocol[RunSubject]):
         from seesay.runs.predictions import concept_probabilities, run_concepts
 
         run, corpus = subject.run, subject.corpus
-        vocabulary = run_concepts(run)
-        targets = concept_targets([concept.word for concept in vocabulary.concepts], corpus)
+        concepts = run_concepts(run)
+        targets = concept_targets([concept.word for concept in concepts], corpus)
         if not targets.any():
             raise SeesayError(
                 f"{corpus.root}: no sentence of {subject.split} mentions a concept of {run.name}."
@@ -50,16 +52,16 @@ class Concepts(Protocol[RunSubject]):
             "concepts": int(targets.any(axis=0).sum()),
             "images without concepts": int((~targets.any(axis=1)).sum()),
         }
-        return self.result(subject, options, samples, about, part_metrics(scores, targets, vocabulary))
+        return self.result(subject, options, samples, about, part_metrics(scores, targets, concepts))
 
 
-def part_metrics(scores: Scores, targets: Mask, vocabulary: ConceptVocabulary) -> Metrics:
+def part_metrics(scores: Scores, targets: Mask, concepts: Sequence[Concept]) -> Metrics:
     """Compute the mean average precision of each part of speech, and that of the baseline.
 
     Scores and targets are (n, K); a target is true if the image's sentences name the concept.
     """
-    parts = np.array([concept.part_of_speech for concept in vocabulary.concepts])
-    frequency = np.array([concept.count for concept in vocabulary.concepts], np.float64)
+    parts = np.array([concept.part_of_speech for concept in concepts])
+    frequency = np.array([concept.count for concept in concepts], np.float64)
     constant = np.broadcast_to(frequency, targets.shape)
     found = {
         "training frequency: mAP": _mean(average_precision(constant, targets)),

@@ -16,7 +16,7 @@ from seesay.matchers.sco import ConceptClassifier
 from seesay.runs.images import join_features
 from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
-from seesay.text.concepts import FILE, ConceptVocabulary
+from seesay.text.concepts import FILE, Concept, load_concepts
 from seesay.text.lemmas import PartOfSpeech
 
 _AT_ONCE = 512  # images or sentences
@@ -37,7 +37,7 @@ class SeenConcept:
     score: float
 
 
-def run_concepts(run: Run) -> ConceptVocabulary:
+def run_concepts(run: Run) -> list[Concept]:
     """Return the concepts that a run predicts.
 
     Raises:
@@ -47,10 +47,10 @@ def run_concepts(run: Run) -> ConceptVocabulary:
         raise SeesayError(
             f"{run.name}: predicts no concepts; `seesay train concepts` trains a run that does."
         )
-    vocabulary = ConceptVocabulary.load(run.folder / FILE)
-    if tuple(concept.word for concept in vocabulary.concepts) != run.vocabulary.words:
+    concepts = load_concepts(run.folder / FILE)
+    if tuple(concept.word for concept in concepts) != run.vocabulary.words:
         raise SeesayError(f"{run.folder / FILE}: not the concepts that the run was trained on; train again.")
-    return vocabulary
+    return concepts
 
 
 def concept_probabilities(run: Run, features: NDArray[np.floating]) -> NDArray[np.float32]:
@@ -73,10 +73,10 @@ def image_concepts(run: Run, image: bytes, name: str, count: int) -> list[SeenCo
         ImageError: the image cannot be decoded.
         SeesayError: the run predicts no concepts.
     """
-    vocabulary = run_concepts(run)
+    concepts = run_concepts(run)
     scores = concept_probabilities(run, image_features(run, image, name).numpy(force=True))[0]
     best = np.argsort(-scores, kind="stable")[:count]
-    found = [(vocabulary.concepts[c], float(scores[c])) for c in best]
+    found = [(concepts[c], float(scores[c])) for c in best]
     return [SeenConcept(concept.word, concept.part_of_speech, score) for concept, score in found]
 
 

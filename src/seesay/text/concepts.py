@@ -14,7 +14,7 @@ import json
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -28,7 +28,6 @@ from seesay.errors import SeesayError
 from seesay.paths import read_small_json, replace_text, unusable
 from seesay.text.chunker import ADVERBIAL, COLOURS, listed, noun_phrases, word_class
 from seesay.text.lemmas import PartOfSpeech, lemma
-from seesay.text.vocabulary import Vocabulary
 
 PARTS_OF_SPEECH: tuple[PartOfSpeech, ...] = get_args(PartOfSpeech)
 
@@ -127,67 +126,45 @@ class Concept:
     count: int
 
 
-@dataclass(frozen=True)
-class ConceptVocabulary:
-    """The concepts of a train split, most frequent first."""
+def frequent_concepts(
+    sentences: Sequence[str], max_size: int = MAX_CONCEPTS, min_count: int = MIN_COUNT
+) -> list[Concept]:
+    """Take the `max_size` most frequent content words that occur in at least `min_count` sentences.
 
-    concepts: tuple[Concept, ...]
-    wanted: int  # the maximum size; a small corpus has fewer
-    sentences: int  # of the train split
-    without: int  # of these, sentences without a content word
+    They are ordered by frequency; ties are broken alphabetically.
 
-    @classmethod
-    def from_texts(
-        cls, sentences: Iterable[str], max_size: int = MAX_CONCEPTS, min_count: int = MIN_COUNT
-    ) -> ConceptVocabulary:
-        """Take the `max_size` most frequent content words that occur in at least `min_count` sentences.
-
-        Ties are broken alphabetically. Raises SeesayError if there are no such words.
-        """
-        counts: Counter[str] = Counter()
-        parts: defaultdict[str, Counter[PartOfSpeech]] = defaultdict(Counter)
-        total = without = 0
-        for text in sentences:
-            found = set(content_words(text))
-            total += 1
-            without += not found
-            counts.update({word.lemma for word in found})
-            for word in found:
-                parts[word.lemma][word.part_of_speech] += 1
-        frequent = sorted((-n, word) for word, n in counts.items() if n >= min_count)[:max_size]
-        if not frequent:
-            raise SeesayError(
-                f"No content word occurs in {min_count} of the {total} training sentences, so there are no "
-                "concepts. Are the sentences in English? If there are few, set `min_count` to 1."
-            )
-        concepts = tuple(
-            Concept(word, max(PARTS_OF_SPEECH, key=parts[word].__getitem__), -n) for n, word in frequent
+    Raises:
+        SeesayError: there are no such words.
+    """
+    parts: defaultdict[str, Counter[PartOfSpeech]] = defaultdict(Counter)
+    counts: Counter[str] = Counter()
+    for text in sentences:
+        found = set(content_words(text))
+        counts.update({word.lemma for word in found})
+        for word in found:
+            parts[word.lemma][word.part_of_speech] += 1
+    frequent = sorted((-n, word) for word, n in counts.items() if n >= min_count)[:max_size]
+    if not frequent:
+        raise SeesayError(
+            f"No content word occurs in {min_count} of the {len(sentences)} training sentences, so there are "
+            "no concepts. Are the sentences in English? If there are few, set `min_count` to 1."
         )
-        return cls(concepts, max_size, total, without)
+    return [Concept(word, max(PARTS_OF_SPEECH, key=parts[word].__getitem__), -n) for n, word in frequent]
 
-    def vocabulary(self) -> Vocabulary:
-        """Return the concepts as a run's vocabulary: concept c, from zero, has number c + 1."""
-        return Vocabulary(concept.word for concept in self.concepts)
 
-    def to_dict(self) -> dict[str, object]:
-        """Return plain values, as `save` writes them."""
-        counts = {"wanted": self.wanted, "sentences": self.sentences, "without": self.without}
-        return counts | {"concepts": [asdict(concept) for concept in self.concepts]}
+def save_concepts(concepts: Sequence[Concept], path: Path) -> None:
+    """Write concepts as JSON."""
+    whole = {"concepts": [asdict(concept) for concept in concepts]}
+    replace_text(path, json.dumps(whole, ensure_ascii=False, indent=1) + "\n")
 
-    def save(self, path: Path) -> None:
-        """Write the concepts as JSON."""
-        replace_text(path, json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n")
 
-    @classmethod
-    def load(cls, path: Path) -> ConceptVocabulary:
-        """Read what `save` wrote; raise SeesayError if the file is missing or malformed."""
-        try:
-            found = read_small_json(path)
-            rows = found["concepts"]
-            concepts = tuple(Concept(str(c["word"]), c["part_of_speech"], int(c["count"])) for c in rows)
-            return cls(concepts, int(found["wanted"]), int(found["sentences"]), int(found["without"]))
-        except (OSError, ValueError, TypeError, KeyError) as failure:
-            raise unusable(path, failure, f"not a concept vocabulary ({failure}); train again.") from failure
+def load_concepts(path: Path) -> list[Concept]:
+    """Read what `save_concepts` wrote; raise SeesayError if the file is missing or malformed."""
+    try:
+        rows = read_small_json(path)["concepts"]
+        return [Concept(str(c["word"]), c["part_of_speech"], int(c["count"])) for c in rows]
+    except (OSError, ValueError, TypeError, KeyError) as failure:
+        raise unusable(path, failure, f"not a list of concepts ({failure}); train again.") from failure
 
 
 def concept_targets(words: Sequence[str], corpus: Corpus) -> NDArray[np.bool_]:

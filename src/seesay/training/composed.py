@@ -30,6 +30,7 @@ from seesay.runs.run import Run
 from seesay.runs.summary import MemberSummary, TrainingSummary, is_finished
 from seesay.runs.trained import new_matcher, save_weights
 from seesay.text.concepts import FILE as CONCEPTS
+from seesay.text.concepts import save_concepts
 from seesay.training.concept_task import ConceptTask, with_concept_runs
 from seesay.training.epochs import Callback, OnEpochEnd, running
 from seesay.training.gates import train_gates
@@ -122,7 +123,7 @@ def combine_members(
     run = Run.from_matcher(out, recipe, vocabulary, encoder, matcher.to(default_device()), task.image_dims)
     if recipe.matcher.predicts_concepts:
         out.mkdir(parents=True, exist_ok=True)
-        run_concepts(members[0]).save(out / CONCEPTS)  # needed to measure the run
+        save_concepts(run_concepts(members[0]), out / CONCEPTS)  # needed to measure the run
     history: list[Epoch] = []
     gates = None
     learning = callbacks if tunes or run.asymmetric else ()

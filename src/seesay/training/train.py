@@ -26,6 +26,7 @@ from seesay.runs.run import Run
 from seesay.runs.summary import is_finished
 from seesay.runs.trained import new_matcher, save_weights
 from seesay.text.concepts import FILE as CONCEPTS
+from seesay.text.concepts import save_concepts
 from seesay.training.composed import MEMBERS, train_composed
 from seesay.training.concept_task import ConceptTask, score_held_out, with_concept_runs
 from seesay.training.epochs import Callback, running
@@ -166,8 +167,8 @@ def _begin(
         update={"encoders": tuple(keep_concepts(name, out) for name in recipe.encoders)}
     )
     run = Run.from_matcher(out, recipe, vocabulary, encoder, matcher.to(default_device()), task.image_dims)
-    if concepts is not None:
-        concepts.save(out / CONCEPTS)
+    if concepts:
+        save_concepts(concepts, out / CONCEPTS)
     run.save_inputs()
     return run, task
 

@@ -22,18 +22,18 @@ from seesay.recipes.load import differences, is_same
 from seesay.recipes.schema import Recipe
 from seesay.runs.config import RECIPE, VOCABULARY, run_recipe
 from seesay.runs.inputs import sentence_vectors
-from seesay.text.concepts import ConceptVocabulary
+from seesay.text.concepts import Concept, frequent_concepts
 from seesay.text.vocabulary import Vocabulary
 
 _DESCRIPTIONS = ("about", "system", "departures")  # keys of a recipe that change no weight
 
 
-def learned_words(recipe: Recipe, texts: Sequence[str]) -> tuple[Vocabulary, ConceptVocabulary | None]:
-    """Return the vocabulary of a recipe, and the concepts if it predicts them."""
+def learned_words(recipe: Recipe, texts: Sequence[str]) -> tuple[Vocabulary, list[Concept]]:
+    """Return the vocabulary of a recipe, and the concepts if it predicts them: concept c is word c + 1."""
     if (count := recipe.matcher.concept_count) is None:
-        return Vocabulary.from_texts(texts, recipe.min_count, recipe.lemmas), None
-    concepts = ConceptVocabulary.from_texts(texts, count, recipe.min_count)
-    return concepts.vocabulary(), concepts
+        return Vocabulary.from_texts(texts, recipe.min_count, recipe.lemmas), []
+    concepts = frequent_concepts(texts, count, recipe.min_count)
+    return Vocabulary(concept.word for concept in concepts), concepts
 
 
 def check_words(folder: Path, vocabulary: Vocabulary, corpus: Corpus) -> None:
