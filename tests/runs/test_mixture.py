@@ -78,11 +78,3 @@ def test_scores_have_no_unit_of_their_own(scale: float, shift: float) -> None:
     odds = ScoreMixture.fit(scores, UNIT).log_odds(scores)
     moved = ScoreMixture.fit(scale * scores + shift, scale * UNIT).log_odds(scale * scores + shift)
     np.testing.assert_allclose(moved, odds, atol=1e-6)
-
-
-def test_each_query_is_fitted_by_itself() -> None:
-    columns = [gallery(share, seed=i)[0] for i, share in enumerate((0.0, 0.1, 0.4))]
-    together = ScoreMixture.fit(np.column_stack(columns), UNIT)
-    for i, column in enumerate(columns):
-        alone = ScoreMixture.fit(column, UNIT)
-        assert float(together.centre[i]) == pytest.approx(float(alone.centre), abs=0.01 * UNIT)

@@ -6,10 +6,9 @@ right image shows all of what a word says but only most of what a sentence says.
 
 Scores of a run without known answers, such as a CLIP model's, have no such function. There the best image is
 judged by how far it stands out from the gallery, and the others by a mixture of two normal distributions, of
-related and unrelated images, fitted by expectation maximisation (Dempster, Laird, Rubin 1977). A gallery may
-contain any number of related images, so these have prior counts: as if there were a few more of them, at a
-typical distance above the others. An image is judged by comparing its score with the scores of *unrelated
-images*, whether these are the rule or the exception.
+related and unrelated images, fitted by expectation maximisation (Dempster, Laird, Rubin 1977). Prior counts
+act as a few more related images at a typical distance above the others, because a gallery may contain any
+number of them.
 """
 
 from __future__ import annotations
@@ -88,28 +87,28 @@ class Calibration:
     intercept: float
     slope: float
 
-    def log_odds(self, standardised: ArrayLike) -> Floats:
+    def log_odds(self, scores: ArrayLike) -> Floats:
         """Return the log-odds that answers with these scores are right."""
-        values: Floats = self.intercept + self.slope * np.asarray(standardised, np.float64)
+        values: Floats = self.intercept + self.slope * np.asarray(scores, np.float64)
         return values
 
-    def probabilities(self, standardised: ArrayLike) -> Floats:
+    def probabilities(self, scores: ArrayLike) -> Floats:
         """Return the probabilities that answers with these scores are right."""
-        return probability(self.log_odds(standardised))
+        return probability(self.log_odds(scores))
 
     @classmethod
-    def fit(cls, standardised: ArrayLike, right: ArrayLike, weights: ArrayLike | None = None) -> Self:
-        """Fit to answers whose correctness is known, by maximum likelihood with a small ridge penalty.
+    def fit(cls, scores: ArrayLike, right: ArrayLike, weights: ArrayLike | None = None) -> Self:
+        """Fit to answers whose correctness is known, by maximum likelihood with a small ridge penalty; to four digits.
 
         Args:
-            standardised: the scores, (a,).
+            scores: of the answers, (a,).
             right: (a,), true for right answers.
             weights: (a,), of the answers; 1 by default.
 
         Raises:
             NothingToFitError: all answers are right, or all are wrong.
         """
-        values, outcomes = np.asarray(standardised, np.float64), np.asarray(right, bool).astype(np.float64)
+        values, outcomes = np.asarray(scores, np.float64), np.asarray(right, bool).astype(np.float64)
         counts = np.ones(len(values)) if weights is None else np.asarray(weights, np.float64)
         if outcomes.min(initial=1) >= outcomes.max(initial=0):
             raise NothingToFitError(
@@ -125,7 +124,7 @@ class Calibration:
             found -= step / max(1.0, float(np.abs(step).max()))  # long steps may overshoot
             if np.abs(step).max() < _TINY:
                 break
-        return cls(float(found[0]), float(found[1]))
+        return cls(round(float(found[0]), 4), round(float(found[1]), 4))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -134,10 +133,6 @@ class Calibration:
         if not np.isfinite([calibration.intercept, calibration.slope]).all():
             raise ValueError("a parameter of the calibration is not finite")
         return calibration
-
-    def rounded(self) -> Self:
-        """Round the parameters to four digits, as runs store them."""
-        return type(self)(round(self.intercept, 4), round(self.slope, 4))
 
 
 def probability(log_odds: ArrayLike) -> Floats:
@@ -185,10 +180,6 @@ class ScoreCalibration:
         """Create the functions from stored parameters; raise a ValueError if one is not finite."""
         return cls(*(Calibration.from_dict(values[name]) for name in ("of_words", "of_sentences")))
 
-    def rounded(self) -> Self:
-        """Round the parameters, see `Calibration.rounded`."""
-        return type(self)(self.of_words.rounded(), self.of_sentences.rounded())
-
 
 USUAL = Calibration(intercept=-2.64, slope=0.78)
 """For `ScoreMixture.excess`, of runs without a calibration and of sentences in queries with images."""
@@ -214,12 +205,10 @@ def known_share(sentences: Sequence[str], unknown: Sequence[str]) -> float:
 def best_is_right(log_odds: float, standing: float, images: int) -> float:
     """Return the probability that the best answer of a whole gallery is right.
 
-    The probability of a single image does not say that: the more images there are, the more probable is the
-    best of those that show something else. So it also counts how far the best score stands out, and of how
-    many.
-
-    Fitted to seesay-small's best answers to the names of 80 things that photographs show and of 120 things
-    that none of them shows, in galleries of 30 to 212 of these photographs.
+    The more images there are, the more probable is the best of those that show something else, so it also
+    counts how far the best score stands out, and of how many. Fitted to seesay-small's best answers to the
+    names of 80 things that photographs show and of 120 things that none of them shows, in galleries of 30 to
+    212 of these photographs.
 
     Args:
         log_odds: of the best image, judged by its own score.
@@ -235,9 +224,7 @@ def best_is_right(log_odds: float, standing: float, images: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ScoreMixture:
-    """Two normal distributions of scores for each of q queries.
-
-    Every attribute has the shape (q,), or () for a single query.
+    """Two normal distributions of a query's scores, of unrelated and of related images.
 
     Attributes:
         centre: mean score of unrelated images.
@@ -256,15 +243,15 @@ class ScoreMixture:
         (0.1, [False, True])
     """
 
-    centre: Floats
-    spread: Floats
-    right_centre: Floats
-    right_spread: Floats
-    share: Floats
+    centre: float
+    spread: float
+    right_centre: float
+    right_spread: float
+    share: float
 
     @classmethod
     def fit(cls, scores: ArrayLike, unit: float) -> Self:
-        """Fit to the scores (n, q) of n images for q queries, or (n,) for one.
+        """Fit to the scores (n,) of images.
 
         Args:
             scores: n is at least 1.
@@ -272,20 +259,17 @@ class ScoreMixture:
         """
         values = np.asarray(scores, np.float64)
         # The lower half of the scores locates unrelated images, even if the upper half is of related ones.
-        low, centre = np.quantile(values, [_LOW, _HIGH - _LOW], axis=0)
-        spread = np.maximum(
-            (np.quantile(values, _HIGH, axis=0) - low) / _QUANTILES_APART, _LEAST_SPREAD * unit
-        )
+        low, middle, high = np.quantile(values, [_LOW, _HIGH - _LOW, _HIGH])
         fitted = cls(
-            centre,
-            spread,
-            centre + _PRIOR_DISTANCE * unit,
-            np.full_like(centre, _PRIOR_SPREAD * unit),
-            np.full_like(centre, _PRIOR_SHARE),
+            middle,
+            max((high - low) / _QUANTILES_APART, _LEAST_SPREAD * unit),
+            middle + _PRIOR_DISTANCE * unit,
+            _PRIOR_SPREAD * unit,
+            _PRIOR_SHARE,
         )
         for _ in range(_ROUNDS):
             former, fitted = fitted, fitted._improved(values, unit)
-            if np.abs(fitted.right_centre - former.right_centre).max() < _CONVERGED * unit:
+            if abs(fitted.right_centre - former.right_centre) < _CONVERGED * unit:
                 break
         return fitted
 
@@ -293,33 +277,27 @@ class ScoreMixture:
         """Perform one step of expectation maximisation."""
         shown = np.where(scores < self.centre, 0.0, probability(self._log_ratio(scores)))
         others = 1 - shown
-        count, rest = shown.sum(axis=0), np.maximum(others.sum(axis=0), 1.0)
-        centre = (others * scores).sum(axis=0) / rest
-        spread = np.sqrt((others * np.square(scores - centre)).sum(axis=0) / rest)
-        weight = count + _PRIOR_IMAGES
-        right = ((shown * scores).sum(axis=0) + _PRIOR_IMAGES * (centre + _PRIOR_DISTANCE * unit)) / weight
-        right = np.maximum(right, centre + _LEAST_DISTANCE * unit)
-        squares = (shown * np.square(scores - right)).sum(axis=0)
+        rest, weight = max(others.sum(), 1.0), shown.sum() + _PRIOR_IMAGES
+        centre = (others * scores).sum() / rest
+        spread = np.sqrt((others * np.square(scores - centre)).sum() / rest)
+        right = ((shown * scores).sum() + _PRIOR_IMAGES * (centre + _PRIOR_DISTANCE * unit)) / weight
+        right = max(right, centre + _LEAST_DISTANCE * unit)
+        squares = (shown * np.square(scores - right)).sum()
         right_spread = np.sqrt((squares + _PRIOR_IMAGES * (_PRIOR_SPREAD * unit) ** 2) / weight)
-        share = (count + _PRIOR_IMAGES * _PRIOR_SHARE) / (len(scores) + _PRIOR_IMAGES)
+        share = (shown.sum() + _PRIOR_IMAGES * _PRIOR_SHARE) / (len(scores) + _PRIOR_IMAGES)
         return type(self)(
-            centre, np.maximum(spread, _LEAST_SPREAD * unit), right, right_spread, np.clip(share, *_SHARES)
+            centre, max(spread, _LEAST_SPREAD * unit), right, right_spread, np.clip(share, *_SHARES)
         )
 
     def log_odds(self, scores: ArrayLike) -> Floats:
-        """Return the log-odds (k, q) that images with scores (k, q) are related to the query.
+        """Return the log-odds (k,) that images with scores (k,) are related to the query.
 
         Unlike the ratio of two normal densities, they never fall with rising scores: below the centre and
         above the highest ratio they are constant.
         """
-        sharper = np.square(self.spread) - np.square(self.right_spread)
-        highest = self.right_centre + np.where(
-            sharper > 0,
-            np.square(self.right_spread)
-            * (self.right_centre - self.centre)
-            / np.where(sharper > 0, sharper, 1),
-            np.inf,
-        )
+        sharper = self.spread**2 - self.right_spread**2
+        above = self.right_spread**2 * (self.right_centre - self.centre)
+        highest = self.right_centre + (above / sharper if sharper > 0 else np.inf)
         return self._log_ratio(np.clip(np.asarray(scores, np.float64), self.centre, highest))
 
     def _log_ratio(self, scores: Floats) -> Floats:
@@ -329,40 +307,22 @@ class ScoreMixture:
         ratio: Floats = prior + (other - shown) / 2
         return ratio
 
-    def excess(self, best: ArrayLike, images: int, unit: float) -> Floats:
-        """Return how far the best score (q,) exceeds the one expected from unrelated images, in units.
+    def excess(self, scores: ArrayLike, images: int, unit: float) -> Floats:
+        """Return how far scores (k,) exceed the best one expected of that many unrelated images, in units.
 
-        Args:
-            best: highest score of the gallery.
-            images: the number of images of the gallery, with which the best score by chance grows.
-            unit: as for `fit`.
+        That is the expected maximum of standard normal numbers, approximated as by Cramér (1946, 28.6).
         """
-        result: Floats = (np.asarray(best, np.float64) - self.centre) / unit - expected_best(images)
+        count = max(images, 3)
+        root = np.sqrt(2 * np.log(count))
+        best = root - (np.log(np.log(count)) + np.log(4 * np.pi) - 2 * np.euler_gamma) / (2 * root)
+        result: Floats = (np.asarray(scores, np.float64) - self.centre) / unit - float(best)
         return result
 
 
-def expected_best(images: int) -> float:
-    """Return the approximate expected maximum of that many standard normal numbers (Cramér 1946, 28.6).
-
-    >>> [round(expected_best(n), 1) for n in (10, 100, 1000, 1_000_000)]
-    [1.6, 2.6, 3.3, 4.9]
-    """
-    root = np.sqrt(2 * np.log(max(images, 3)))
-    return float(
-        root - (np.log(np.log(max(images, 3))) + np.log(4 * np.pi) - 2 * np.euler_gamma) / (2 * root)
-    )
-
-
-def chances(
-    scores: ArrayLike,
-    gallery: ArrayLike,
-    images: int,
-    unit: float,
-) -> Floats:
+def chances(scores: ArrayLike, gallery: ArrayLike, images: int, unit: float) -> Floats:
     """Return the probabilities (k,) that images with these scores are related to the query.
 
-    `USUAL` gives the probability of the best image; that of another image is lower by the ratio of their
-    probabilities in the mixture.
+    `USUAL` gives that of the best image; another's is lower by the ratio of the two in the mixture.
 
     Args:
         scores: (k,) of the images, the best of the gallery among them.

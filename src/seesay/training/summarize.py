@@ -101,7 +101,7 @@ def calibrate(run: Run, corpus: Corpus) -> str | None:
     assert isinstance(subject, RunSubject)
     try:
         found = fit_boxes(subject) if corpus.has_boxes else fit_calibration(subject)
-        run.update(calibration=found.rounded())
+        run.update(calibration=found)
     except NothingToFitError as failure:
         return str(failure)
     return None
