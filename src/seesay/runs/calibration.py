@@ -98,7 +98,9 @@ class Calibration:
 
     @classmethod
     def fit(cls, scores: ArrayLike, right: ArrayLike, weights: ArrayLike | None = None) -> Self:
-        """Fit to answers whose correctness is known, by maximum likelihood with a small ridge penalty; to four digits.
+        """Fit to answers whose correctness is known, by maximum likelihood with a small ridge penalty.
+
+        The parameters are rounded to four digits.
 
         Args:
             scores: of the answers, (a,).

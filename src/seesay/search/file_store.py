@@ -19,8 +19,6 @@ from seesay.search.filters import EVERYTHING, Filter
 from seesay.search.hits import Place, Ranked
 from seesay.search.neighbours import Neighbours
 from seesay.search.sqlite_file import (
-    KINDS,
-    Kind,
     closed_on_error,
     create_database,
     database_exists,
@@ -30,6 +28,7 @@ from seesay.search.sqlite_file import (
     transaction,
 )
 from seesay.search.store import Store
+from seesay.search.tables import KINDS, Kind
 from seesay.search.writer import Connection, Writer
 
 FILE = "index.sqlite"  # in an index's folder

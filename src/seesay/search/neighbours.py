@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from seesay.paths import replacing
 from seesay.search.hits import Place, Ranked
-from seesay.search.sqlite_file import Kind
+from seesay.search.tables import Kind
 
 if TYPE_CHECKING:
     from seesay.search.store import Store

@@ -30,8 +30,8 @@ from seesay.search.photo import Photo
 from seesay.search.preparing import PreparedQuery, embed_image, prepare_query
 from seesay.search.query import Indexed, Query
 from seesay.search.roots import Root, holding
-from seesay.search.sqlite_file import Kind
 from seesay.search.store import Store
+from seesay.search.tables import Kind
 from seesay.search.thumbnails import Thumbnails
 from seesay.text.translations import english_for
 

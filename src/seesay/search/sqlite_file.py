@@ -10,13 +10,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from seesay.errors import SeesayError
 from seesay.paths import disk_errors, failure_of_disk
-
-Kind = Literal["image", "sentence"]
-KINDS: tuple[Kind, Kind] = ("image", "sentence")
+from seesay.search.tables import table_statements
 
 # "sees" in ASCII, in the header of the file, distinguishes an index from other SQLite files.
 APPLICATION_ID = 0x73656573
@@ -24,7 +22,7 @@ APPLICATION_ID = 0x73656573
 # SQLite quotes a damaged schema in its error, and Python cannot decode that if it is not UTF-8.
 DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
 
-VERSION = 11
+VERSION = 12
 """Of the schema; files of other versions are rejected."""
 
 _NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")  # ends a journal that names another
@@ -41,60 +39,9 @@ _ADVICE = {  # by a word in SQLite's message
 }
 
 _SCHEMA = (
-    "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
-    # A vector belongs to a content, so that identical files are embedded once. `taken` is when a photo was
-    # taken, "2019-06-30T12:00:00", or empty.
-    """CREATE TABLE vectors (
-        id INTEGER PRIMARY KEY,
-        kind TEXT NOT NULL CHECK (kind IN ('image', 'sentence')),
-        key TEXT NOT NULL,
-        width INTEGER,
-        height INTEGER,
-        taken TEXT NOT NULL,
-        data BLOB NOT NULL,
-        UNIQUE (kind, key)
-    )""",
-    # AUTOINCREMENT: an id that a page or a cache still holds is never given to another image. `time` and
-    # `dated_by`: see `Photo`. `folded` is the folder of an image and `name` that of its file, without case
-    # and accents, stored because folding a million paths takes seconds.
-    """CREATE TABLE items (
-        id INTEGER PRIMARY KEY AUTOINCREMENT,
-        kind TEXT NOT NULL CHECK (kind IN ('image', 'sentence')),
-        vector INTEGER NOT NULL REFERENCES vectors (id),
-        path TEXT UNIQUE,
-        text TEXT UNIQUE,
-        mtime_ns INTEGER,
-        size INTEGER,
-        ctime_ns INTEGER,
-        time TEXT,
-        dated_by TEXT,
-        folded TEXT,
-        name TEXT,
-        added REAL NOT NULL,
-        generation INTEGER NOT NULL,
-        CHECK ((kind = 'image') = (path IS NOT NULL) AND (kind = 'sentence') = (text IS NOT NULL))
-    )""",
-    "CREATE INDEX items_by_vector ON items (vector)",
-    "CREATE INDEX items_by_generation ON items (kind, generation)",
-    # A page of the newest images is read in order, however many there are.
-    "CREATE INDEX items_by_time ON items (kind, time)",
+    *table_statements("TEXT", "INTEGER PRIMARY KEY AUTOINCREMENT", "BLOB", "UNIQUE ({column})"),
     # A part of a name or folder is looked for in this index alone, without reading the rows.
     "CREATE INDEX items_by_name ON items (kind, name, folded)",
-    # Files that could not be used are listed on every update, and decoded again only when they change.
-    """CREATE TABLE skipped (
-        path TEXT PRIMARY KEY,
-        mtime_ns INTEGER NOT NULL,
-        size INTEGER NOT NULL,
-        ctime_ns INTEGER NOT NULL,
-        reason TEXT NOT NULL
-    ) WITHOUT ROWID""",
-    # An index may be of several folders; files of other kinds are counted for each.
-    """CREATE TABLE roots (
-        name TEXT PRIMARY KEY,
-        folder TEXT NOT NULL UNIQUE,
-        seal TEXT NOT NULL,
-        not_read TEXT NOT NULL
-    ) WITHOUT ROWID""",
 )
 
 

@@ -28,7 +28,7 @@ from seesay.search.filters import EVERYTHING, Filter
 from seesay.search.hits import Place, Ranked
 from seesay.search.photo import FileState, Photo
 from seesay.search.roots import Root, is_possible
-from seesay.search.sqlite_file import Kind
+from seesay.search.tables import Kind
 from seesay.search.writer import Connection, Writer
 
 MOST_ROOTS = 1000  # folders of an index

@@ -12,7 +12,7 @@ from seesay.arrays import Vector
 from seesay.search.dates import time_in_name
 from seesay.search.filters import folded_folder, folded_name
 from seesay.search.roots import Root
-from seesay.search.sqlite_file import Kind
+from seesay.search.tables import Kind
 
 
 class Connection(Protocol):
