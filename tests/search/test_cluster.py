@@ -13,8 +13,7 @@ import pytest
 
 from seesay.search import Index
 from seesay.search import cluster as cluster_module
-from seesay.search.encoding import Batch
-from seesay.search.photo import NewPhoto
+from seesay.search.update import Batch, NewPhoto
 from tests.encoders.images.test_cluster import WithoutRay
 from tools.scenes import write_scenes
 

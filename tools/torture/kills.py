@@ -26,10 +26,10 @@ from tools.torture.base import ROOT, Outcome, Stage, attack
 
 UPDATE = """
 import sys
-from seesay.search import encoding
+from seesay.search import update
 from seesay.search.index import Index
 from tests.search.colours import Colours
-encoding._BATCH_FILES = 4
+update._BATCH_FILES = 4
 with Index.open_or_create(sys.argv[1], Colours()) as index:
     index.update_images(sys.argv[2])
 """

@@ -11,9 +11,9 @@ from seesay.encoders.images.cluster import Columns, Work, check_same, done_on_cl
 from seesay.encoders.images.encode import CHUNK
 from seesay.encoders.stores import SortedKeys, sources_of
 from seesay.runs.run import Run
-from seesay.search.encoding import EncodedElsewhere, new_photos, read_ahead
-from seesay.search.photo import FileState, NewPhoto
+from seesay.search.photo import FileState
 from seesay.search.reader import load_embedder
+from seesay.search.update import EncodedElsewhere, NewPhoto, new_photos, read_ahead
 
 
 def on_cluster(run: Run, address: str) -> EncodedElsewhere:

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from seesay.arrays import Pixels, Vectors
+from seesay.arrays import Pixels
 
 PROPOSED = 0.9
 """The cosine of two images' vectors from which their pixels are compared."""
@@ -36,24 +35,6 @@ _SAME_SHAPE = 0.02  # by which the logarithms of the aspect ratios of two copies
 _COLOUR = 32.0  # levels by which the mean colour of a block may differ
 _BURST = 0.4  # the least median of two shots of a burst
 _SECONDS = 3.0  # between two shots of a burst
-
-
-@dataclass(frozen=True)
-class Likeness:
-    """How alike two pictures are, block by block.
-
-    Attributes:
-        median: the median correlation of the blocks with detail; 1 if no block has any.
-        different: the number of blocks whose detail or colour differs.
-    """
-
-    median: float
-    different: int
-
-    @property
-    def is_copy(self) -> bool:
-        """Whether one is a copy of the other: no part of it differs."""
-        return self.different == 0
 
 
 def stacks(
@@ -78,16 +59,19 @@ def stacks(
 
     @lru_cache(maxsize=_KEPT)
     def pixels(i: int) -> Pixels | None:
-        encoded = picture(i)
-        return None if encoded is None else _decoded(encoded)
+        if (encoded := picture(i)) is None:
+            return None
+        with Image.open(io.BytesIO(encoded)) as image:
+            image.thumbnail((_SIDE, _SIDE), Image.Resampling.LANCZOS)
+            return np.asarray(image.convert("RGB"))
 
     def belong(first: int, second: int) -> bool:
         left, right = pixels(first), pixels(second)
         if left is None or right is None:
             return False
-        found = likeness(left, right)
+        median, different = likeness(left, right)
         apart = abs(seconds.get(first, np.inf) - seconds.get(second, -np.inf))
-        return found.is_copy or (found.median >= _BURST and apart <= _SECONDS)
+        return different == 0 or (median >= _BURST and apart <= _SECONDS)
 
     stacked = set[int]()
     found = list[list[int]]()
@@ -108,11 +92,13 @@ def stacks(
 
 def _proposed(vectors: NDArray[np.float16]) -> Iterator[tuple[int, list[int]]]:
     """Yield each row with the later rows that are close to it, nearest first, at most `_NEAREST` of them."""
+    unit = vectors.astype(np.float32)
+    unit /= np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-12)
     for start in range(0, len(vectors), _ROWS):
-        block = _unit(vectors[start : start + _ROWS])
+        block = unit[start : start + _ROWS]
         near = [np.zeros((0, 2))] * len(block)  # (cosine, image) of each image of the block
         for other in range(start, len(vectors), _ROWS):
-            cosines = block @ _unit(vectors[other : other + _ROWS]).T
+            cosines = block @ unit[other : other + _ROWS].T
             rows, columns = np.nonzero(cosines >= PROPOSED)
             later = start + rows < other + columns
             rows, columns = rows[later], columns[later]
@@ -125,50 +111,36 @@ def _proposed(vectors: NDArray[np.float16]) -> Iterator[tuple[int, list[int]]]:
             yield start + row, pairs[:, 1].astype(int).tolist()
 
 
-def _decoded(encoded: bytes) -> Pixels:
-    """Decode a thumbnail to RGB (h, w, 3), with a longer side of at most `_SIDE`."""
-    with Image.open(io.BytesIO(encoded)) as image:
-        image.thumbnail((_SIDE, _SIDE), Image.Resampling.LANCZOS)
-        return np.asarray(image.convert("RGB"))
+def likeness(left: Pixels, right: Pixels) -> tuple[float, int]:
+    """Compare two pictures (h, w, 3), block by block, at the size of the smaller one.
 
-
-def likeness(left: Pixels, right: Pixels) -> Likeness:
-    """Compare two pictures (h, w, 3) at the size of the smaller one.
+    Returns:
+        The median correlation of the blocks with detail, 1 if no block has any; and the number of blocks
+        whose detail or colour differs, of which a copy has none.
 
     Example:
         >>> noise = np.random.default_rng(0).integers(0, 255, (64, 96, 3), np.uint8)
-        >>> likeness(noise, noise // 2 + 60).different, likeness(noise, noise[::-1]).median < 0.1
+        >>> likeness(noise, noise // 2 + 60)[1], likeness(noise, noise[::-1])[0] < 0.1
         (0, True)
     """
     (height, width), (other_height, other_width) = left.shape[:2], right.shape[:2]
     if abs(np.log((width * other_height) / (height * other_width))) > _SAME_SHAPE:
-        return Likeness(0.0, 1)
+        return 0.0, 1
     size = min((width, height), (other_width, other_height))
-    first, second = (_blocks(_resized(each, size)) for each in (left, right))
+    resized = (Image.fromarray(each).resize(size, Image.Resampling.LANCZOS) for each in (left, right))
+    first, second = (_blocks(np.asarray(each, np.float32)) for each in resized)
     recoloured = np.abs(first.mean(axis=1) - second.mean(axis=1)).max(axis=1) > _COLOUR
     grey = [each.mean(axis=2) for each in (first, second)]
     spread = np.maximum(*(each.std(axis=1) for each in grey))
     contrast = float(np.quantile(spread, 0.95))  # faint writing counts as much as black one
     detailed = spread >= np.clip(_DETAIL * contrast, _FAINT, _CLEAR)
-    centred = [each - each.mean(axis=1, keepdims=True) for each in grey]
-    correlation = _correlation(*centred)
-    apart = np.sqrt(np.square(centred[0] - centred[1]).mean(axis=1))
+    one, other = (each - each.mean(axis=1, keepdims=True) for each in grey)
+    norms = np.sqrt(np.square(one).mean(axis=1) * np.square(other).mean(axis=1))
+    correlation = (one * other).mean(axis=1) / np.maximum(norms, 1e-6)
+    apart = np.sqrt(np.square(one - other).mean(axis=1))
     different = recoloured | (detailed & (correlation < _ALIKE) & (apart >= _DIFFERENT * contrast))
     median = float(np.median(correlation[detailed])) if detailed.any() else 1.0
-    return Likeness(median, int(different.sum()))
-
-
-def _correlation(first: Vectors, second: Vectors) -> Vectors:
-    """Return the correlation (b,) of each row of centred numbers (b, k) with the other's; 0 for flat ones."""
-    norms = np.sqrt(np.square(first).mean(axis=1) * np.square(second).mean(axis=1))
-    return np.asarray((first * second).mean(axis=1) / np.maximum(norms, 1e-6))
-
-
-def _resized(pixels: Pixels, size: tuple[int, int]) -> NDArray[np.float32]:
-    """Resize a picture to a width and height."""
-    if pixels.shape[:2] != size[::-1]:
-        pixels = np.asarray(Image.fromarray(pixels).resize(size, Image.Resampling.LANCZOS))
-    return pixels.astype(np.float32)
+    return median, int(different.sum())
 
 
 def _blocks(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -179,9 +151,3 @@ def _blocks(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
         return whole.reshape(1, -1, 3)
     cut = whole.reshape(rows, _BLOCK, columns, _BLOCK, 3)
     return cut.swapaxes(1, 2).reshape(rows * columns, _BLOCK * _BLOCK, 3)
-
-
-def _unit(rows: NDArray[np.floating]) -> NDArray[np.float32]:
-    rows32 = rows.astype(np.float32)
-    unit: NDArray[np.float32] = rows32 / np.maximum(np.linalg.norm(rows32, axis=1, keepdims=True), 1e-12)
-    return unit

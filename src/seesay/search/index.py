@@ -17,7 +17,6 @@ from seesay.search.places import create_store, open_store, store_exists
 from seesay.search.preparing import finite
 from seesay.search.reader import DEFAULT_RUN, IndexReader, load_embedder
 from seesay.search.sqlite_file import closed_on_error
-from seesay.search.store import Store
 from seesay.search.update import Progress, Update, UpdateReport
 
 _SENTENCES_AT_ONCE = 512
@@ -52,8 +51,8 @@ class Index(IndexReader):
                 index, the run does not exist, or has no embeddings.
         """
         embedder = load_embedder(run)
-        facts = embedder.name, embedder.fingerprint, embedder.dim  # a run without embeddings leaves no folder
-        return cls(create_store(place, *facts), embedder)
+        about = embedder.name, embedder.fingerprint, embedder.dim  # a run without embeddings leaves no folder
+        return cls(create_store(place, *about), embedder)
 
     @classmethod
     def open(
@@ -78,7 +77,14 @@ class Index(IndexReader):
             if not is_folder(Path(each)):
                 raise SeesayError(f"{each}: not a folder; name the folder of the index's images.")
         with closed_on_error(open_store(place)) as store:
-            return cls(store, run, _checked_roots(store, given))
+            roots = store.roots()
+            titles = {root.title: root.name for root in roots}  # as `info` shows them
+            titles |= {root.name: root.name for root in roots}
+            if roots and not given.keys() <= titles.keys():
+                known = " and ".join(f"{root.name}=FOLDER" if root.name else "FOLDER" for root in roots)
+                raise SeesayError(f"{place}: say where its images are with {known}; seesay info shows them.")
+            folders = {titles.get(name, name): Path(each).resolve() for name, each in given.items()}
+            return cls(store, run, folders)
 
     @classmethod
     def open_or_create(
@@ -91,11 +97,11 @@ class Index(IndexReader):
         """Open an index, or create one with the run, by default seesay-small.
 
         Args:
-            place: see `open`.
-            run: see `open`.
+            place: see `open`, as for `run` and `root`.
+            run: of the vectors.
             photos: the folders that it will be updated with; a new index needs existing ones, so that a
                 mistyped name leaves nothing behind.
-            root: see `open`.
+            root: of the images.
 
         Raises:
             SeesayError: as `open` and `create`; or a folder of a new index is missing, or none is given.
@@ -107,12 +113,7 @@ class Index(IndexReader):
         for each in photos or ():
             if not is_folder(each):
                 raise SeesayError(f"{each}: no such folder; name the folder of your images.")
-        try:
-            return cls.create(place, DEFAULT_RUN if run is None else run)
-        except SeesayError:
-            if not store_exists(place):
-                raise
-            return cls.open(place, run, root)  # another process has created it meanwhile
+        return cls.create(place, DEFAULT_RUN if run is None else run)
 
     def info(self) -> dict[str, object]:
         """Describe the index without loading its run: folders, run, counts, bytes on disk and faults.
@@ -200,14 +201,13 @@ class Index(IndexReader):
 
     def examine(self, folders: Iterable[str | Path] = (), exclude: Sequence[str] | None = None) -> Contents:
         """Find the images of folders, by default all of the index; raise the errors of `update_images`."""
-        roots = self.roots()
-        named = [Path(folder) for folder in folders]
-        if not (named or roots):
+        roots, given = self.roots(), [Path(folder) for folder in folders]
+        if not (given or roots):
             raise SeesayError(f"{self.place}: has no folders yet; name the folder of the images.")
-        if not named:  # an update seals them, and this call does not name them
+        if not given:  # an update seals them, and this call does not name them
             self.check_roots()
         patterns = self.store.exclude() if exclude is None else exclude
-        return examine(self.store, roots, named or [root.folder for root in roots], patterns)
+        return examine(self.store, roots, given or [root.folder for root in roots], patterns)
 
     def remove_images(self, folder: str | Path) -> int:
         """Remove a folder and its images from the index, and return the number of images.
@@ -222,8 +222,7 @@ class Index(IndexReader):
         """
         run = self.run
         with self.store.sole_writer():
-            roots = self.roots()
-            there = Path(folder).resolve()
+            roots, there = self.roots(), Path(folder).resolve()
             found = [root for root in roots if root.folder == there]
             found += [root for root in roots if root.name and root.name == str(folder)]
             if not found:
@@ -260,22 +259,3 @@ class Index(IndexReader):
                     progress(start + len(batch), len(new))
             self.store.settle("sentence")
             return len(new)
-
-
-def _checked_roots(store: Store, given: Mapping[str, str | Path]) -> dict[str, Path]:
-    """The folders of the images of an index, by name.
-
-    Raises:
-        SeesayError: the index has no folder with a given name.
-    """
-    roots = store.roots()
-    names = [root.name for root in roots]
-    titles = {root.title: root.name for root in roots}  # as `info` shows them
-    given = {name if name in names else titles.get(name, name): folder for name, folder in given.items()}
-    for name in given:
-        if names and name not in names:
-            known = " and ".join(f"{each}=FOLDER" if each else "FOLDER" for each in names)
-            raise SeesayError(
-                f"{store.place}: say where its images are with {known}; seesay info shows them."
-            )
-    return {name: Path(each).resolve() for name, each in given.items()}

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from seesay.arrays import Vector
-
 
 class FileState(NamedTuple):
     """The state of a file, which changes with its contents.
@@ -17,29 +15,6 @@ class FileState(NamedTuple):
     mtime_ns: int
     size: int
     ctime_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class NewPhoto:
-    """The content of a file that an update has read.
-
-    Attributes:
-        key: of the content; "" if the file cannot be read.
-        vector: (dim,); None if the index has that content, or it cannot be used.
-        size: width and height of the upright photo, in pixels.
-        taken: when it was taken, see `EncodedImage.taken`.
-        thumbnail: see `seesay.search.thumbnails.make`.
-        fault: why it cannot be used; "" if it can.
-        lasts: whether the fault lasts until the file changes. Other files are tried again.
-    """
-
-    key: str
-    vector: Vector | None = None
-    size: tuple[int, int] = (0, 0)
-    taken: str = ""
-    thumbnail: bytes = b""
-    fault: str = ""
-    lasts: bool = True
 
 
 @dataclass(frozen=True, slots=True)
