@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from seesay.results.tables import PaperTable
 
 
-@opt.command(epilog="Example: seesay train irmatch-s --data flickr8k --set schedule.epochs=5")
+@opt.command(device=True, epilog="Example: seesay train irmatch-s --data flickr8k --set schedule.epochs=5")
 def train(
     context: typer.Context,
     recipe: Annotated[
@@ -36,7 +36,6 @@ def train(
         str | None,
         typer.Option("--from", metavar="RUN", help="Start from the weights of a run of the same recipe."),
     ] = None,
-    device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
     """Train a matcher on captioned images, or on phrases with boxes; the result is a run.
@@ -85,7 +84,7 @@ def export(
         print(f"{bundle.folder}: {len(bundle.files)} files, {bundle.size / 1e6:.1f} MB. It needs {needs}.")
 
 
-@opt.command(epilog="Example: seesay evaluate runs/irmatch-s --data flickr8k --json")
+@opt.command(device=True, epilog="Example: seesay evaluate runs/irmatch-s --data flickr8k --json")
 def evaluate(
     runs: opt.Entries,
     data: opt.Data = None,
@@ -95,28 +94,22 @@ def evaluate(
     protocol: opt.Protocol = None,
     combine: Annotated[
         Literal["mean", "learned"] | None,
-        typer.Option(
-            help="Measure several RUNs as one: mean (of standardised scores), or learned (of runs, with "
-            "weights chosen on val)."
-        ),
+        typer.Option(help="Measure several RUNs as one: the mean of scores, or with weights learned on val."),
     ] = None,
-    against: opt.Against = None,
+    against: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Compare with this run on the same queries.")
+    ] = None,
     iou: Annotated[
         Literal["plummer", "mdetr"] | None,
-        typer.Option(
-            help="For grounding: plummer (default) computes IoU on inclusive pixels, mdetr on the annotated "
-            "coordinates."
-        ),
+        typer.Option(help="For grounding: IoU on inclusive pixels (plummer, the default) or coordinates."),
     ] = None,
     boxes: Annotated[
         Literal["merged", "any"] | None,
         typer.Option(
-            help="For grounding: if a phrase has several boxes, compare with their enclosing box (merged, "
-            "the default) or with any of them."
+            help="For grounding: compare with the merged boxes of a phrase (default) or any of them."
         ),
     ] = None,
     record: opt.Record = None,
-    device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
     """Measure a run, or several as one, on a split, with 95 % intervals.
@@ -136,16 +129,7 @@ def evaluate(
     corpus = reading.read_of(entries, data)
     if record is not None:
         make_record(record, corpus.name, entries)
-    result = measure(
-        entries,
-        corpus,
-        protocol,
-        split,
-        combine=combine,
-        against=against,
-        iou=iou,
-        boxes=boxes,
-    )
+    result = measure(entries, corpus, protocol, split, combine=combine, against=against, iou=iou, boxes=boxes)
     if record is not None:
         seconds = time.monotonic() - started
         record_row(record, corpus.name, Row(provenance(entries, seconds, combine), result))
@@ -157,7 +141,7 @@ def evaluate(
         print_result(result, system, corpus.name, differences(alone) if alone else (), console.wide())
 
 
-@opt.command(epilog="Example: seesay report runs/two-branch runs/irmatch-s --out report.html")
+@opt.command(device=True, epilog="Example: seesay report runs/two-branch runs/irmatch-s --out report.html")
 def report(
     runs: opt.Entries,
     data: opt.Data = None,
@@ -171,12 +155,10 @@ def report(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Also answer these queries, one a line: a sentence, an image's name, or both with a "
-            "tab between them, whose score is shown.",
+            help="Also answer these, one a line: a sentence, an image's name, or both with a tab between.",
         ),
     ] = None,
     overwrite: opt.Overwrite = False,
-    device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
     """Write an HTML report of runs: recalls, queries with answers, training and provenance.
@@ -208,7 +190,7 @@ class TableOutput:
         str | None,
         typer.Option(
             metavar="METRIC,...",
-            help="The columns to show, such as R@1,mR; S R@1 is of sentences alone. CSV and JSON have all.",
+            help="The columns to show, such as R@1,mR; S R@1 is of sentences alone.",
         ),
     ] = None
     intervals: Annotated[
@@ -258,7 +240,9 @@ class TableOutput:
             raise typer.Exit(opt.NOTHING_FOUND)
 
 
-@opt.command(epilog="Example: seesay compare runs/irmatch-s scores.npy --data flickr8k --out table.tex")
+@opt.command(
+    device=True, epilog="Example: seesay compare runs/irmatch-s scores.npy --data flickr8k --out table.tex"
+)
 def compare(
     entries: opt.Entries,
     data: opt.Data = None,
@@ -268,7 +252,6 @@ def compare(
     protocol: opt.Protocol = None,
     record: opt.Record = None,
     output: TableOutput,
-    device: opt.Device = None,  # noqa: ARG001 — see its callback
 ) -> None:
     """Show runs and other models' scores side by side, with their differences from the first.
 
@@ -295,7 +278,9 @@ def compare(
     output.show(shown)
 
 
-@opt.command(epilog="Example: seesay table two-branch-2 --data flickr8k --seeds 1,2,3 --out table.tex")
+@opt.command(
+    device=True, epilog="Example: seesay table two-branch-2 --data flickr8k --seeds 1,2,3 --out table.tex"
+)
 def table(
     name: Annotated[
         str | None,
@@ -308,8 +293,7 @@ def table(
         Path | None,
         typer.Option(
             metavar="FILE|CORPUS",
-            help="A file of recorded rows, or the name of their corpus: rows of results/CORPUS.jsonl, or "
-            "rows included in seesay. By default the corpus of the table.",
+            help="A file of recorded rows, or the corpus of rows in results/ or included in seesay.",
         ),
     ] = None,
     folder: Annotated[Path, typer.Option("--runs", help="The folder of the table's runs.")] = opt.RUNS,
@@ -324,7 +308,6 @@ def table(
     ] = True,
     record: opt.Record = None,
     output: TableOutput,
-    device: opt.Device = None,  # noqa: ARG001 — see its callback
 ) -> None:
     """Show the recipes of a paper's table beside its published rows.
 

@@ -49,14 +49,15 @@ def data(
         raise typer.Exit(opt.NOTHING_FOUND)
 
 
-@opt.command(epilog="Example: seesay features flickr8k --encoder efficientnet-lite0 --out features")
+@opt.command(
+    device=True, epilog="Example: seesay features flickr8k --encoder efficientnet-lite0 --out features"
+)
 def features(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A corpus or a folder of images.")],
     encoder: Annotated[str, typer.Option(help="An encoder in YAML; `seesay encoders` lists them.")],
     out: Annotated[Path, typer.Option(help="The folder of feature stores.")],
     reading: opt.Reading,
     cluster: opt.Cluster = None,
-    device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
     """Compute the features of a corpus's images and store them. Run it again to resume."""
@@ -108,15 +109,17 @@ def concepts(
         print(f"{concept.score:.3f}  {concept.part_of_speech:<9}  {concept.word}")
 
 
-# The groups of recipes, each with the beginnings of their names.
-_FAMILIES = {
-    "IRMatch (Ke et al., 2017)": ("irmatch",),
-    "m-CNN (Ma et al., 2015)": ("mcnn",),
-    "SCO (Huang et al., 2018)": ("sco", "concepts"),
-    "GVSE (Huang, Long & Wang, 2019)": ("gvse",),
-    "two-branch networks (Wang et al., 2019)": ("two-branch", "ground"),
-    "baselines": ("cca", "vse"),
-    "seesay's own": ("",),
+_PAPERS = {  # by the beginnings of the names of their recipes
+    "irmatch": "IRMatch (Ke et al., 2017)",
+    "mcnn": "m-CNN (Ma et al., 2015)",
+    "sco": "SCO (Huang et al., 2018)",
+    "concepts": "SCO (Huang et al., 2018)",
+    "gvse": "GVSE (Huang, Long & Wang, 2019)",
+    "two": "two-branch networks (Wang et al., 2019)",
+    "ground": "two-branch networks (Wang et al., 2019)",
+    "cca": "baselines",
+    "vse": "baselines",
+    "vse++": "baselines",
 }
 
 
@@ -130,21 +133,21 @@ def recipes(
     """List the recipes by paper, and the corpora that they have settings for."""
     from seesay.recipes.files import included_recipes  # unchecked, because matchers import PyTorch
 
-    found: dict[str, list[tuple[str, str, list[str]]]] = {family: [] for family in _FAMILIES}
-    for name, values in sorted(included_recipes().items()):
-        if everything or as_json or not name.endswith("-printed"):
-            family = next(title for title, starts in _FAMILIES.items() if name.startswith(starts))
-            found[family].append((name, values["about"], list(values["corpora"])))
+    rows = [
+        {"paper": _PAPERS.get(name.partition("-")[0], "seesay's own"), "name": name, "about": values["about"]}
+        | {"corpora": list(values["corpora"])}
+        for name, values in sorted(included_recipes().items())
+        if everything or as_json or not name.endswith("-printed")
+    ]
     if as_json:
-        keys = ("name", "about", "corpora", "paper")
-        rows = [(*row, family) for family, below in found.items() for row in below]
-        console.print_json([dict(zip(keys, row, strict=True)) for row in rows])
+        console.print_json(rows)
         return
-    width = max(len(name) for below in found.values() for name, *_ in below)
-    for family, below in found.items():
-        print(f"{family}:")
-        for name, about, corpora in below:
-            print(f"  {name:<{width}}  {about} ({', '.join(corpora)})")
+    for paper in sorted({row["paper"] for row in rows}):
+        print(f"{paper}:")
+        below = [row for row in rows if row["paper"] == paper]
+        console.show_names(
+            [(f"  {row['name']}", f"{row['about']} ({', '.join(row['corpora'])})") for row in below]
+        )
 
 
 @opt.command()

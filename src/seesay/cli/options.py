@@ -49,8 +49,20 @@ def _seesay(
     """Match images with sentences, and phrases with regions: train, evaluate, search, serve."""
 
 
-def command(**settings: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a command; a parameter that is a dataclass stands for its fields, which are options."""
+_Device = Annotated[
+    str | None,
+    typer.Option(
+        help="Where PyTorch runs, such as cpu or cuda:1; by default SEESAY_DEVICE, or a GPU if there is one.",
+        callback=_choose_device,
+    ),
+]
+
+
+def command(device: bool = False, **settings: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a command; a parameter that is a dataclass stands for its fields, which are options.
+
+    With `device`, it has the option --device, which only its callback uses.
+    """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         own = signature(function, eval_str=True).parameters
@@ -60,6 +72,7 @@ def command(**settings: Any) -> Callable[[Callable[..., None]], Callable[..., No
 
         @wraps(function)
         def grouped(**given: Any) -> None:
+            given.pop("device", None)
             for name, group in groups.items():
                 given[name] = group(**{field: given.pop(field) for field in signature(group).parameters})
             function(**given)
@@ -68,6 +81,8 @@ def command(**settings: Any) -> Callable[[Callable[..., None]], Callable[..., No
         for name, each in own.items():
             several = signature(groups[name], eval_str=True).parameters if name in groups else {name: each}
             options += [option.replace(kind=Parameter.KEYWORD_ONLY) for option in several.values()]
+        if device:
+            options.append(Parameter("device", Parameter.KEYWORD_ONLY, default=None, annotation=_Device))
         grouped.__signature__ = Signature(options)  # type: ignore[attr-defined]
         return app.command(**settings)(grouped)
 
@@ -95,17 +110,7 @@ Entries = Annotated[
 Data = Annotated[Path | None, typer.Option(help="The corpus: a folder, or a JSON or CSV file.")]
 Split = Annotated[str, typer.Option(help="train, val or test.")]
 Protocol = Annotated[
-    str | None,
-    typer.Option(
-        help="How to measure, such as coco-1k or k-shot; a wrong name lists all. By default standard, "
-        "grounding for phrases, or concepts for a run that predicts them."
-    ),
-]
-Against = Annotated[
-    str | None,
-    typer.Option(
-        metavar="RUN", help="Compare with this run on the same queries: differences, intervals, p-values."
-    ),
+    str | None, typer.Option(help="How to measure, such as coco-1k or k-shot; a wrong name lists all.")
 ]
 Record = Annotated[Path | None, typer.Option(help="Also record the result in CORPUS.jsonl in this folder.")]
 Changes = Annotated[
@@ -116,16 +121,7 @@ Cluster = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
-        help="Encode on a Ray cluster: auto for the cluster of this machine, ray://HOST:PORT, or local to "
-        "start one here.",
-    ),
-]
-Device = Annotated[
-    str | None,
-    typer.Option(
-        help="The device of PyTorch, such as cpu or cuda:1. The default is the environment variable "
-        "SEESAY_DEVICE, or else a GPU if there is one.",
-        callback=_choose_device,
+        help="Encode on a Ray cluster: auto for this machine's, ray://HOST:PORT, or local to start one.",
     ),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")]
@@ -141,28 +137,18 @@ class Reading:
     ] = None
     format: Annotated[str | None, typer.Option(help="The corpus's format, if it is not detected.")] = None
     allow_outside: Annotated[
-        bool,
-        typer.Option(
-            "--allow-outside",
-            help="Allow images that the corpus names by absolute paths or links outside its folder.",
-        ),
+        bool, typer.Option("--allow-outside", help="Allow images outside the folder of the corpus.")
     ] = False
     image_column: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME", help="The column of the table that names the images, if it is not recognised."
-        ),
+        typer.Option(metavar="NAME", help="The column that names the images, if it is not recognised."),
     ] = None
     caption_column: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The column that holds the sentences; text also means text1, text2, and so on.",
-        ),
+        typer.Option(metavar="NAME", help="The column of the sentences; text also means text1, text2 …"),
     ] = None
     subset: Annotated[
-        int | None,
-        typer.Option(min=1, help="Use only this many images, the same ones each time, for a first result."),
+        int | None, typer.Option(min=1, help="Use only this many images, the same ones each time.")
     ] = None
 
     def read(self, path: Path, phrases: bool = False) -> Corpus:

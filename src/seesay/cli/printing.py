@@ -79,6 +79,10 @@ def show_answer(answer: Answer, index: Index, as_json: bool, by_score: bool) -> 
             print(visible(line) if sys.stdout.isatty() else line)
     if answer and answer.certainty != "sure":
         tell(_UNSURE[answer.certainty])
+    if answer.query_meant:
+        tell(f"Did you mean: {answer.query_meant}?")
+    if answer and answer.where_meant:
+        tell(f"Files or folders have that name: --where '{answer.where_meant}'")
     for typed, meant in answer.corrected_words.items():
         tell(f"Searched for '{meant}', not for '{typed}'; a sentence in double quotes is not corrected.")
     if answer.unknown_words:
@@ -127,7 +131,7 @@ def show_names(rows: Sequence[tuple[str, str]], as_json: bool = False) -> None:
         print_json([{"name": name, "about": about} for name, about in rows])
         return
     width = max((len(name) for name, _ in rows), default=0)
-    for name, about in rows:
+    for name, about in sorted(rows):
         print(f"{name:<{width}}  {about}")
 
 

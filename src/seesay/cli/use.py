@@ -37,12 +37,9 @@ Rerank = Annotated[
 ]
 Root = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="FOLDER",
-        help="The folder of the images, if the index was made elsewhere or the folder was moved; NAME=FOLDER "
-        "for several.",
-    ),
+    typer.Option(metavar="FOLDER", help="Where the images are, if they were moved; NAME=FOLDER for several."),
 ]
+GroundRun = Annotated[str, typer.Option(metavar="RUN", help="The run that locates phrases.")]
 
 
 def _reranked(answer: Answer, run: Run, files: Sequence[Path], sentences: Sequence[str], k: int) -> Answer:
@@ -68,54 +65,41 @@ def _reranking(name: str | None) -> Run | None:
     return run
 
 
-@opt.command(epilog="Example: seesay index ~/Pictures --out pictures.seesay")
+@opt.command(device=True, epilog="Example: seesay index ~/Pictures --out pictures.seesay")
 def index(
     out: Annotated[
         str,
         typer.Option(
-            metavar="INDEX",
-            help="The folder of the index, which is created or updated, or postgresql://USER@HOST/DATABASE#NAME.",
+            metavar="INDEX", help="The folder of the index, or postgresql://USER@HOST/DATABASE#NAME."
         ),
     ],
     photos: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="PHOTOS...",
-            help="Folders of images to add to the index. By default, all folders of the index are updated.",
+            metavar="PHOTOS...", help="Folders to add; by default those of the index are updated."
         ),
     ] = None,
     run: Annotated[
-        str | None,
-        typer.Option(
-            help="The run or LIBRARY:MODEL that embeds; by default that of the index, or seesay-small."
-        ),
+        str | None, typer.Option(help="A run or LIBRARY:MODEL that embeds images; by default seesay-small.")
     ] = None,
     sentences: Annotated[
         Path | None, typer.Option(help="Also index sentences: a text file, one per line, or a corpus.")
     ] = None,
     remove: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--remove",
-            metavar="FOLDER",
-            help="Remove a folder from the index. Files are not touched.",
-        ),
+        typer.Option(metavar="FOLDER", help="Remove a folder from the index. Files are not touched."),
     ] = None,
     exclude: Annotated[
         list[str] | None,
         typer.Option(
             metavar="GLOB",
-            help="Leave out files and folders of this name, such as '*.png' or Screenshots, or of this path, "
-            "such as 'trip/*.png'. The index remembers it; '' for none.",
+            help="Leave out files and folders of this name or path: '*.png' or 'trip/*.png'. The "
+            "index remembers it; '' for none.",
         ),
     ] = None,
     root: Root = None,
     cluster: opt.Cluster = None,
-    watching: Annotated[
-        bool,
-        typer.Option("--watch", help="Keep running, and update the index when its folders change."),
-    ] = False,
-    device: opt.Device = None,  # noqa: ARG001 — see its callback
+    watch: Annotated[bool, typer.Option("--watch", help="Update the index when its folders change.")] = False,
     as_json: opt.Json = False,
 ) -> None:
     """Index folders of images. Run it again to update the index: only new content is embedded."""
@@ -157,10 +141,10 @@ def index(
         show(report, added)
         if emptied:
             return
-        if not (opened.count("image") or watching):
+        if not (opened.count("image") or watch):
             console.tell(f"{out}: none of the images could be read.")
             raise typer.Exit(opt.NOTHING_FOUND)
-        if watching:
+        if watch:
             from threading import Event
 
             from seesay.search.watch import follow
@@ -170,7 +154,7 @@ def index(
             follow(opened, show, Event())
 
 
-@opt.command(epilog='Example: seesay search pictures.seesay "two dogs play in the snow" -k 5')
+@opt.command(device=True, epilog='Example: seesay search pictures.seesay "two dogs play in the snow" -k 5')
 def search(
     given: Annotated[
         list[str],
@@ -192,7 +176,6 @@ def search(
             "folder:italy, name:IMG_2021, added:7d.",
         ),
     ] = None,
-    device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
     """Find the images that fit a sentence, an image or a combination; print probability and path."""
@@ -213,10 +196,6 @@ def search(
             files = [file for hit in answer if (file := opened.file_at(str(hit.path))) is not None]
             answer = _reranked(answer, run, files, ready.query.sentences, k)
         console.show_answer(answer, opened, as_json, run is not None)
-        if answer.query_meant:
-            console.tell(f"Did you mean: {answer.query_meant}?")
-        if answer and answer.where_meant:
-            console.tell(f"Files or folders have that name: --where '{answer.where_meant}'")
     if not answer:
         if where:
             console.tell(f"{folder}: no image matches --where '{where}'.")
@@ -272,13 +251,12 @@ def _query(text: str, where: str | None) -> tuple[Query, str | None]:
     return Query.parse(query), f"{where or ''} {conditions}".strip() or None
 
 
-@opt.command(epilog="Example: seesay sentences pictures.seesay photo.jpg")
+@opt.command(device=True, epilog="Example: seesay sentences pictures.seesay photo.jpg")
 def sentences(
     folder: IndexPlace,
     image: ImageFile,
     k: Count = 10,
     rerank: Rerank = None,
-    device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
     """Find the sentences of an index that describe an image; print score and sentence."""
@@ -298,20 +276,17 @@ def sentences(
         raise typer.Exit(opt.NOTHING_FOUND)
 
 
-@opt.command(epilog='Example: seesay ground dog.jpg "two dogs chase a red ball" --out boxed.png')
+@opt.command(device=True, epilog='Example: seesay ground dog.jpg "two dogs chase a red ball" --out boxed.png')
 def ground(
     image: ImageFile,
     sentence: Annotated[
         str,
         typer.Argument(metavar="SENTENCE", help="A phrase, or a sentence whose noun phrases are located."),
     ],
-    run: Annotated[
-        str, typer.Option(metavar="RUN", help="The run of a grounding recipe that locates phrases.")
-    ] = _GROUND_RUN,
+    run: GroundRun = _GROUND_RUN,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Maximum number of boxes of a phrase.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Also draw the boxes: a PNG or JPEG file.")] = None,
     overwrite: opt.Overwrite = False,
-    device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
     """Locate the phrases of a sentence in an image; print probability, box (x1 y1 x2 y2) and phrase."""
@@ -341,61 +316,40 @@ def info(folder: IndexPlace, as_json: opt.Json = False) -> None:
 
 
 @opt.command(
+    device=True,
     epilog="Example: seesay serve pictures.seesay --photos ~/Pictures --watch --open",
     context_settings={"auto_envvar_prefix": "SEESAY_SERVE"},
 )
 def serve(
     places: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[INDEX...]",
-            help="The folders or addresses of the indexes; by default the only *.seesay here.",
-        ),
+        typer.Argument(metavar="[INDEX...]", help="The indexes; by default the only *.seesay here."),
     ] = None,
-    host: Annotated[
-        str, typer.Option(help="The address to listen on; 0.0.0.0 for phones, too.")
-    ] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Listen on this address; 0.0.0.0 for all.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 chooses a free one.")] = 8000,
-    ground: Annotated[
-        str, typer.Option(metavar="RUN", help="The run of a grounding recipe that locates phrases.")
-    ] = _GROUND_RUN,
-    device: opt.Device = None,  # noqa: ARG001 — see its callback
+    ground: GroundRun = _GROUND_RUN,
     root: Root = None,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Also answer to this name, such as photos.example.org or *.example.org."
-        ),
+        typer.Option(metavar="NAME", help="Also answer to this name, such as *.example.org."),
     ] = None,
-    prefix: Annotated[
-        str,
-        typer.Option(help="A prefix of all paths, such as /photos, behind a proxy that serves other sites."),
-    ] = "",
+    prefix: Annotated[str, typer.Option(help="A prefix of all paths, such as /photos, behind a proxy.")] = "",
     proxy: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="A reverse proxy or network whose X-Forwarded headers are trusted.",
-        ),
+        typer.Option(metavar="ADDRESS", help="A proxy or network whose X-Forwarded headers are trusted."),
     ] = None,
     token_file: Annotated[
         Path | None, typer.Option(help="A file of tokens, one of which clients must send.")
     ] = None,
     photos: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Index this folder of images while serving; the index is created if it does not exist.",
-        ),
+        typer.Option(metavar="FOLDER", help="Index this folder; the index is created if it does not exist."),
     ] = None,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Update the indexes now and whenever their folders change.")
+        bool, typer.Option("--watch", help="Update the indexes when their folders change.")
     ] = False,
     client_requests: Annotated[
-        int,
-        typer.Option(
-            min=1, metavar="N", help="Requests of one client, by its token or else its address, at once."
-        ),
+        int, typer.Option(min=1, help="Requests at once of one client, by its token or else its address.")
     ] = 64,
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Print a JSON line for each request, without queries.")
