@@ -75,7 +75,7 @@ def test_flickr8k_has_the_concepts_one_expects(flickr8k: Path) -> None:
     assert expected.items() <= parts.items()
     assert parts["two"] == parts["three"] == "number"
     assert not {"men", "dogs", "running", "wearing", "is", "a", "in"} & parts.keys()
-    targets = concept_targets(found.vocabulary().words, val)
+    targets = concept_targets([concept.word for concept in found], val)
     # "dog" by another way: images with a sentence that has the word itself.
     named = {s.image for s in val.sentences if {"dog", "dogs"} & set(s.text.lower().split())}
     assert np.mean(targets[sorted(named), 0]) > 0.99

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from seesay.encoders.images.encode import encode_images, fill_stores
     from seesay.encoders.regions import RegionEncoder, load_region_encoder
     from seesay.encoders.sentences.base import (
+        FittedEncoder,
         SentenceEncoder,
-        SentenceFeatures,
         fit_sentence_encoder,
         load_sentence_encoder,
         save_sentence_encoder,
@@ -40,10 +40,10 @@ __all__ = [
     "SENTENCE_ENCODERS",
     "ArrayStore",
     "EncoderSettings",
+    "FittedEncoder",
     "ImageEncoder",
     "RegionEncoder",
     "SentenceEncoder",
-    "SentenceFeatures",
     "encode_images",
     "fill_stores",
     "fit_sentence_encoder",
@@ -64,7 +64,7 @@ register_region_encoder = REGION_ENCODERS.register
 """Return a decorator that registers a `RegionEncoder` under the `kind` by which recipes name it."""
 
 register_sentence_encoder = SENTENCE_ENCODERS.register
-"""Return a decorator that registers a `SentenceEncoder`, or `SentenceFeatures` to be fitted."""
+"""Return a decorator that registers a `SentenceEncoder`; a `FittedEncoder` is fitted to a train split."""
 
 
 def included_file(name: str) -> Path:
@@ -133,7 +133,7 @@ __getattr__, __dir__ = lazy_names(
         "regions": ("RegionEncoder", "load_region_encoder"),
         "sentences.base": (
             "SentenceEncoder",
-            "SentenceFeatures",
+            "FittedEncoder",
             "fit_sentence_encoder",
             "load_sentence_encoder",
             "save_sentence_encoder",

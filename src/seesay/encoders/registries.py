@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from seesay.encoders import Encoder
     from seesay.encoders.images.base import ImageEncoder
     from seesay.encoders.regions import RegionEncoder
-    from seesay.encoders.sentences.base import SentenceEncoder, SentenceFeatures
+    from seesay.encoders.sentences.base import SentenceEncoder
 
-Class = TypeVar("Class", bound="type[Encoder] | type[SentenceFeatures]")
+Class = TypeVar("Class", bound="type[Encoder]")
 
 
 class EncoderRegistry(Registry[Class]):
@@ -63,11 +63,11 @@ IMAGE_ENCODERS: EncoderRegistry[type[ImageEncoder]] = EncoderRegistry(
 REGION_ENCODERS: EncoderRegistry[type[RegionEncoder]] = EncoderRegistry(
     "region encoder", "seesay.region_encoders", modules=_modules(("regions", ["roi-pooling", "detector"]))
 )
-SENTENCE_ENCODERS: EncoderRegistry[type[SentenceEncoder] | type[SentenceFeatures]] = EncoderRegistry(
+SENTENCE_ENCODERS: EncoderRegistry[type[SentenceEncoder]] = EncoderRegistry(
     "sentence encoder",
     "seesay.sentence_encoders",
     modules=_modules(
-        ("sentences.word_vectors", ["mean", "tfidf"]),
+        ("sentences.word_vectors", ["mean"]),
         ("sentences.fisher", ["gmm", "lmm", "hglmm", "gmm+hglmm"]),
         ("sentences.minilm", ["minilm", "minilm-int8"]),
         ("sentences.quick_thought", ["quick-thought"]),

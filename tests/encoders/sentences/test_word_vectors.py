@@ -4,24 +4,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.feature_extraction.text import TfidfVectorizer
 
 from seesay.encoders import fit_sentence_encoder, load_sentence_encoder, save_sentence_encoder
 from seesay.encoders.sentences import word_vectors as module
-from seesay.encoders.sentences.word_vectors import DIM, Remembered, Tfidf, file_vectors, word_vectors
-from seesay.encoders.settings import EncoderSettings
+from seesay.encoders.sentences.word_vectors import DIM, Remembered, file_vectors, word_vectors
 from seesay.errors import SeesayError
 from seesay.text.tokens import tokenize
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float:
     return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
-
-
-def tfidf_of(texts: list[str]) -> Tfidf:
-    tfidf = Tfidf(EncoderSettings("tfidf"))
-    tfidf.fit(texts, np.arange(len(texts)))
-    return tfidf
 
 
 def test_words_of_like_meaning_are_near():
@@ -60,32 +52,6 @@ def test_a_missing_package_is_named(monkeypatch):
 TEXTS = ["A dog runs, a dog jumps.", "Two dogs and a man", "a man runs", "two men", "Once only"]
 
 
-def test_rows_are_scikit_learns():
-    ours = tfidf_of(TEXTS)
-    words = {word: i for i, word in enumerate(ours.vocabulary.words)}
-    theirs = TfidfVectorizer(tokenizer=tokenize, token_pattern=None, vocabulary=words).fit(TEXTS)
-    np.testing.assert_allclose(ours.rows(TEXTS), theirs.transform(TEXTS).toarray(), atol=1e-6)
-
-
-def test_words_that_occur_once_are_left_out():
-    tfidf = tfidf_of(TEXTS)
-    assert set(tfidf.vocabulary.words) == {"a", "dog", "runs", "two", "man"}
-    assert not tfidf.rows(["once only", ""]).any()
-
-
-def test_tensors_bring_it_back():
-    tfidf = tfidf_of([*TEXTS, "Ein Mädchen und ein Mädchen"])
-    again = Tfidf(EncoderSettings("tfidf"))
-    again.restore(tfidf.tensors())
-    assert "mädchen" in again.vocabulary.words
-    np.testing.assert_array_equal(again.rows(TEXTS), tfidf.rows(TEXTS))
-
-
-def test_no_word_twice_is_said():
-    with pytest.raises(SeesayError, match="occur twice"):
-        tfidf_of(["one two", "three"])
-
-
 @pytest.mark.parametrize("header", ["", "4 2\n"])
 def test_a_text_file_of_word2vec_or_glove(tmp_path: Path, header: str) -> None:
     path = tmp_path / "vectors.txt"
@@ -120,8 +86,6 @@ def test_words_of_a_file_in_the_place_of_gloves(tmp_path: Path, name: str) -> No
     assert not none.any()
     np.testing.assert_allclose(both, dog, atol=1e-6)
     np.testing.assert_allclose(dog, encoder.encode(["a dog"])[0], atol=1e-6)
-    with pytest.raises(SeesayError, match="'tfidf' has no setting 'file'"):
-        fit_sentence_encoder({"kind": "tfidf", "file": str(path)}, texts, dim=2)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from seesay.arrays import Ints, Vectors
-from seesay.encoders import SENTENCE_ENCODERS, Described, Encoder
+from seesay.encoders import SENTENCE_ENCODERS, Encoder
 from seesay.encoders.settings import AnyEncoder, EncoderSettings
 from seesay.errors import SeesayError
 from seesay.paths import file_digest, replacing, unusable
@@ -70,47 +70,6 @@ class SentenceEncoder(Encoder, ABC):
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Compute vectors of sentences, (m, dim)."""
-
-
-class SentenceFeatures(Described):
-    """Sentence features that are fitted to a train split; the registered part of a `FittedEncoder`.
-
-    Args:
-        settings: those of a recipe, checked; see `options`.
-
-    Attributes:
-        uses_images: True if the fit depends on which sentences describe the same image.
-        file: from which `rows` reads word vectors, if from any.
-
-    Example:
-        >>> import numpy as np
-        >>> from seesay.encoders import EncoderSettings, SentenceFeatures
-        >>> class Letters(SentenceFeatures):
-        ...     def rows(self, texts):
-        ...         return np.array([[text.count(letter) for letter in "abc"] for text in texts], np.float32)
-        >>> Letters(EncoderSettings("letters")).rows(["a bag"])
-        array([[2., 1., 0.]], dtype=float32)
-    """
-
-    uses_images: ClassVar[bool] = False
-    file: Path | None = None
-
-    def __init__(self, settings: EncoderSettings) -> None:
-        pass
-
-    def fit(self, texts: Sequence[str], images: Ints) -> None:
-        """Fit to training sentences; `images` (m,) gives the image that each describes."""
-
-    def tensors(self) -> Tensors:
-        """Return everything that was fitted."""
-        return {}
-
-    def restore(self, tensors: Tensors) -> None:
-        """Restore what `tensors` returned; raise KeyError or ValueError if it is damaged."""
-
-    def rows(self, texts: Sequence[str]) -> Vectors:
-        """Compute features of sentences, (m, D); zeros if no word is known."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -188,11 +147,50 @@ def _moments(batches: Iterable[Vectors]) -> tuple[Vectors, Vectors]:
 
 
 class FittedEncoder(SentenceEncoder):
-    """Principal components of features that were fitted to a train split."""
+    """Principal components of features (`rows`) that are fitted to a train split.
 
-    def __init__(self, name: str, features: SentenceFeatures, pca: Pca) -> None:
-        self.name, self.features, self.pca = name, features, pca
-        self.dim = len(pca.components.T)
+    Args:
+        settings: those of a recipe, checked; see `options`.
+
+    Attributes:
+        uses_images: True if the fit depends on which sentences describe the same image.
+        file: from which `rows` reads word vectors, if from any.
+
+    Example:
+        >>> import numpy as np
+        >>> from seesay.encoders import EncoderSettings, FittedEncoder
+        >>> class Letters(FittedEncoder):
+        ...     def rows(self, texts):
+        ...         return np.array([[text.count(letter) for letter in "abc"] for text in texts], np.float32)
+        >>> Letters(EncoderSettings("letters")).rows(["a bag"])
+        array([[2., 1., 0.]], dtype=float32)
+    """
+
+    uses_images: ClassVar[bool] = False
+    file: Path | None = None
+    pca: Pca
+
+    def __init__(self, settings: EncoderSettings) -> None:
+        self.name = settings.title
+
+    @abstractmethod
+    def rows(self, texts: Sequence[str]) -> Vectors:
+        """Compute features of sentences, (m, D); zeros if no word is known."""
+
+    def fit(self, texts: Sequence[str], images: Ints) -> None:
+        """Fit the features to training sentences; `images` (m,) gives the image that each describes."""
+
+    def tensors(self) -> Tensors:
+        """Return what `fit` has fitted."""
+        return {}
+
+    def restore(self, tensors: Tensors) -> None:
+        """Restore what `tensors` returned; raise KeyError or ValueError if it is damaged."""
+
+    @property
+    def dim(self) -> int:  # type: ignore[override]
+        """Number of principal components."""
+        return len(self.pca.components.T)
 
     @cached_property
     def fingerprint(self) -> str:  # type: ignore[override]
@@ -202,24 +200,27 @@ class FittedEncoder(SentenceEncoder):
             SeesayError: the file of the word vectors cannot be read.
         """
         digest = hashlib.blake2b(f"{self.name} {_GLOVE} v1".encode(), digest_size=16)
-        for name, array in sorted(self.tensors().items()):
+        for name, array in sorted(self.fitted.items()):
             digest.update(f"{name} {array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).tobytes())
-        if (file := self.features.file) is not None:
+            digest.update(array.tobytes())
+        if self.file is not None:
             try:
-                digest.update(file_digest(file).encode())
+                digest.update(file_digest(self.file).encode())
             except OSError as error:
-                raise SeesayError(f"{file}: cannot be read ({error.strerror}).") from error
+                raise SeesayError(f"{self.file}: cannot be read ({error.strerror}).") from error
         return digest.hexdigest()
 
-    def tensors(self) -> Tensors:
-        return self.features.tensors() | {"pca.mean": self.pca.mean, "pca.components": self.pca.components}
+    @property
+    def fitted(self) -> Tensors:
+        """Everything that was fitted."""
+        pca = {"pca.mean": self.pca.mean, "pca.components": self.pca.components}
+        return {name: np.ascontiguousarray(array) for name, array in (self.tensors() | pca).items()}
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Compute vectors, (m, dim); zeros, the mean of the training sentences, if no word is known."""
         vectors = np.zeros((len(texts), self.dim), np.float32)
         for start in range(0, len(texts), _BATCH):
-            rows = self.features.rows(texts[start : start + _BATCH])
+            rows = self.rows(texts[start : start + _BATCH])
             if rows.shape[1] != len(self.pca.mean):
                 raise SeesayError(
                     f"Sentence encoder '{self.name}' has features of {rows.shape[1]} numbers, but was fitted "
@@ -254,16 +255,26 @@ def fit_sentence_encoder(
     """
     settings = SENTENCE_ENCODERS.checked(encoder)
     found = SENTENCE_ENCODERS[settings.kind]
-    if issubclass(found, SentenceEncoder):
+    if not issubclass(found, FittedEncoder):
         return found.load(settings, None)
-    features = found(settings)
-    features.fit(texts, np.arange(len(texts)) if images is None else images)
+    fitted = found(settings)
+    fitted.fit(texts, np.arange(len(texts)) if images is None else images)
+
+    def known() -> Iterator[Vectors]:
+        with progress("Sentences to fit", len(texts), "sentences") as advance:
+            for start in range(0, len(texts), _BATCH):
+                rows = fitted.rows(texts[start : start + _BATCH])
+                if (some := rows.any(axis=1)).any():
+                    yield rows[some]
+                advance(len(rows))
+
     try:
-        return FittedEncoder(settings.title, features, fit_pca(_known(features, texts), dim))
+        fitted.pca = fit_pca(known(), dim)
     except ValueError as none:
         raise SeesayError(
             f"No training sentence has a word that sentence encoder {settings} knows; is the text English?"
         ) from none
+    return fitted
 
 
 def save_sentence_encoder(encoder: SentenceEncoder, folder: Path) -> None:
@@ -281,9 +292,8 @@ def save_sentence_encoder(encoder: SentenceEncoder, folder: Path) -> None:
     """
     if not isinstance(encoder, FittedEncoder):
         return
-    tensors = {key: np.ascontiguousarray(array) for key, array in encoder.tensors().items()}
     with replacing(folder / TEXT) as beside:
-        save_file(tensors, beside, {"encoder": encoder.name})
+        save_file(encoder.fitted, beside, {"encoder": encoder.name})
 
 
 def load_sentence_encoder(encoder: AnyEncoder, run: Path | None = None) -> SentenceEncoder:
@@ -299,7 +309,7 @@ def load_sentence_encoder(encoder: AnyEncoder, run: Path | None = None) -> Sente
     """
     settings = SENTENCE_ENCODERS.checked(encoder)
     found, name = SENTENCE_ENCODERS[settings.kind], settings.title
-    if issubclass(found, SentenceEncoder):
+    if not issubclass(found, FittedEncoder):
         return found.load(settings, run)
     if run is None:
         raise SeesayError(
@@ -318,20 +328,11 @@ def load_sentence_encoder(encoder: AnyEncoder, run: Path | None = None) -> Sente
         pca = Pca(tensors["pca.mean"], tensors["pca.components"])
         if pca.mean.shape != pca.components.shape[:1] or pca.components.ndim != 2:
             raise ValueError(f"shapes {pca.mean.shape} and {pca.components.shape} do not fit")
-        features = found(settings)
-        features.restore(tensors)
-        return FittedEncoder(name, features, pca)
+        fitted = found(settings)
+        fitted.pca = pca
+        fitted.restore(tensors)
     except KeyError as missing:
         raise SeesayError(f"{path}: {missing} is missing; train again.") from missing
     except (ValueError, RuntimeError, IndexError) as failure:
         raise SeesayError(f"{path}: damaged ({failure}); train again.") from failure
-
-
-def _known(features: SentenceFeatures, texts: Sequence[str]) -> Iterator[Vectors]:
-    """Yield batches of features of the texts with a known word."""
-    with progress("Sentences to fit", len(texts), "sentences") as advance:
-        for start in range(0, len(texts), _BATCH):
-            rows = features.rows(texts[start : start + _BATCH])
-            if (known := rows.any(axis=1)).any():
-                yield rows[known]
-            advance(len(rows))
+    return fitted

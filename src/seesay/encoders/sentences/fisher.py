@@ -232,7 +232,7 @@ class FisherVectors(WordFeatures):
         if len(vectors) < 2:
             raise SeesayError(
                 f"Fisher vectors need words with a vector, but the {len(texts)} training sentences have "
-                f"{len(vectors)}. Are they in English? If not, set sentence_encoder to tfidf."
+                f"{len(vectors)}. Are they in English? If not, name a file of word vectors."
             )
         self.ica = fit_ica(vectors)
         sources = self.ica.sources(vectors)

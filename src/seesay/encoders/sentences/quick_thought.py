@@ -20,7 +20,7 @@ import numpy as np
 
 from seesay.arrays import Ints, Vectors
 from seesay.encoders import register_sentence_encoder
-from seesay.encoders.sentences.base import SentenceFeatures, Tensors
+from seesay.encoders.sentences.base import FittedEncoder, Tensors
 from seesay.encoders.sentences.word_vectors import DIM, Bags
 from seesay.errors import SeesayError
 
@@ -31,7 +31,7 @@ _SEED = 1
 
 
 @register_sentence_encoder("quick-thought")
-class QuickThought(SentenceFeatures):
+class QuickThought(FittedEncoder):
     """Quick-Thought: an LSTM on GloVe word vectors, trained to recognise sentences of the same image."""
 
     uses_images = True

@@ -1,8 +1,7 @@
-"""Bags of words: vectors of GloVe, which is a package, or of a text file; their mean; and tf-idf."""
+"""Bags of words: vectors of GloVe, which is a package, or of a text file; and their mean."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
@@ -13,12 +12,11 @@ import numpy as np
 
 from seesay.arrays import Ints, Mask, Vector, Vectors
 from seesay.encoders import package_folder, register_sentence_encoder
-from seesay.encoders.sentences.base import SentenceFeatures, Tensors
+from seesay.encoders.sentences.base import FittedEncoder
 from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 from seesay.paths import home_expanded
 from seesay.text.tokens import tokenize
-from seesay.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -158,12 +156,13 @@ class Bags(NamedTuple):
         return csr_array((share, self.numbers, starts), shape=(len(self.lengths), len(self.vectors)))
 
 
-class WordFeatures(SentenceFeatures):
+class WordFeatures(FittedEncoder):
     """Features of the vectors of a sentence's words: GloVe's, or those of a text file."""
 
     options: ClassVar[Mapping[str, Sequence[str]]] = {"file": ()}
 
     def __init__(self, settings: EncoderSettings) -> None:
+        super().__init__(settings)
         self._look_up: LookUp = word_vectors
         if file := settings.get("file"):
             self.file = home_expanded(file)
@@ -181,45 +180,3 @@ class MeanVectors(WordFeatures):
     def rows(self, texts: Sequence[str]) -> Vectors:
         bags = self.bags(texts)
         return np.asarray(bags.shares() @ bags.vectors)
-
-
-_MIN_COUNT = 2  # occurrences of a word
-_MAX_WORDS = 6000  # the most frequent: the cost of PCA grows with the square
-
-
-@register_sentence_encoder("tfidf")
-class Tfidf(SentenceFeatures):
-    """tf-idf: unit vectors of word counts, weighted by log((1 + n) / (1 + sentences with the word)) + 1."""
-
-    vocabulary: Vocabulary
-    idf: Vector  # each word's inverse document frequency, (v,)
-
-    def fit(self, texts: Sequence[str], images: Ints) -> None:  # noqa: ARG002
-        self.vocabulary = Vocabulary(Vocabulary.from_texts(texts, _MIN_COUNT).words[:_MAX_WORDS])
-        if not self.vocabulary.words:
-            raise SeesayError(
-                f"tf-idf needs words that occur twice, but the {len(texts)} training sentences have none."
-            )
-        found = Counter(number for text in texts for number in set(self.vocabulary.encode(text)))
-        counts = np.array([found[number] for number in range(1, len(self.vocabulary))])
-        self.idf = (np.log((1 + len(texts)) / (1 + counts)) + 1).astype(np.float32)
-
-    def tensors(self) -> Tensors:
-        """Return everything that was fitted; the words as UTF-8, one per line."""
-        words = "\n".join(self.vocabulary.words).encode()
-        return {"words": np.frombuffer(words, np.uint8), "idf": self.idf}
-
-    def restore(self, tensors: Tensors) -> None:
-        words, self.idf = tensors["words"].tobytes().decode().split("\n"), tensors["idf"].astype(np.float32)
-        if self.idf.shape != (len(words),) or not np.isfinite(self.idf).all():
-            raise ValueError(f"{len(words)} words, and frequencies of shape {self.idf.shape} or not finite")
-        self.vocabulary = Vocabulary(words)
-
-    def rows(self, texts: Sequence[str]) -> Vectors:
-        rows = np.zeros((len(texts), len(self.vocabulary)), np.float32)
-        for row, text in zip(rows, texts, strict=True):
-            np.add.at(row, self.vocabulary.encode(text), 1)
-        weighted: Vectors = rows[:, 1:] * self.idf
-        lengths = np.linalg.norm(weighted, axis=1, keepdims=True)
-        weighted /= np.where(lengths > 0, lengths, 1)
-        return weighted
