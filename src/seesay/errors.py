@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -90,15 +89,14 @@ def install_command(extra: str) -> str:
         origin = json.loads(distribution("seesay").read_text("direct_url.json") or "{}")
     except PackageNotFoundError:
         origin = {}
-    parts = urlsplit(origin.get("url", ""))
-    if parts.scheme != "file":
-        address = origin.get("url", "")
-        if version := origin.get("vcs_info"):
-            address = f"{version['vcs']}+{address}@{version['commit_id']}"
-        return f"pip install 'seesay[{extra}]{' @ ' * bool(origin)}{address}'"
-    place = Path(url2pathname(parts.path))
-    where = "." if place == Path(os.path.realpath(".")) else place
-    return f"pip install {'-e ' if origin.get('dir_info', {}).get('editable') else ''}'{where}[{extra}]'"
+    address = origin.get("url", "")
+    if address.startswith("file:"):
+        place = Path(url2pathname(urlsplit(address).path))
+        editable = "-e " if origin.get("dir_info", {}).get("editable") else ""
+        return f"pip install {editable}'{'.' if place == Path.cwd() else place}[{extra}]'"
+    if version := origin.get("vcs_info"):
+        address = f"{version['vcs']}+{address}@{version['commit_id']}"
+    return f"pip install 'seesay[{extra}]{' @ ' * bool(origin)}{address}'"
 
 
 def first_line(failure: BaseException) -> str:

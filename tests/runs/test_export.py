@@ -114,7 +114,6 @@ def test_the_export_describes_the_run(run: Run) -> None:
     graphs = FOR_QUERIES if export.asymmetric else FOR_EMBEDDING if export.embeds else FOR_PAIRS
     assert {f"{name}.onnx" for name in export.graphs} == graphs
     assert {path.name for path in run.folder.iterdir()} == {"weights.safetensors", "run.json", *graphs}
-    assert all(graph.error <= TOLERANCE for graph in export.graphs.values())
 
 
 @pytest.mark.parametrize("name", ["vse++", "mcnn", "projection, class names", "metric-fusion"])

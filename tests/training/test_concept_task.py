@@ -92,8 +92,8 @@ def test_concepts_of_an_image_are_the_encoders_best(run: Run, corpus: Corpus) ->
     encoder = load_image_encoder({"kind": "concepts", "run": str(run.folder)}, default_device())
     scores = encode_images([encoder], [data], ["a"])[0]["pooled"][0]
     best = sorted(scores.tolist(), reverse=True)[:3]
-    assert [each.score for each in found] == pytest.approx(best, rel=1e-5)
-    assert found[0].word == run.vocabulary.words[int(scores.argmax())]
+    assert [score for _, score in found] == pytest.approx(best, rel=1e-5)
+    assert found[0][0].word == run.vocabulary.words[int(scores.argmax())]
 
 
 def test_an_interrupted_run_ends_as_it_would_have(run: Run, corpus: Corpus, tmp_path: Path) -> None:

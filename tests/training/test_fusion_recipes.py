@@ -17,7 +17,7 @@ from seesay.metrics.recall import metrics_of
 from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import load_recipe, member_recipes
 from seesay.runs.inputs import split_inputs
-from seesay.runs.run import Run, check_one_score
+from seesay.runs.run import Run
 from seesay.runs.summary import GateSummary, TrainingSummary
 from seesay.search.index import Index
 from seesay.training.composed import MEMBERS
@@ -125,12 +125,6 @@ def test_it_can_be_searched(corpus: Corpus, fused: Path, scenes: Path, tmp_path:
     images = run.embed_features(np.concatenate([part.features for part in splits]))
     scores = images @ run.embed_sentences([text], query=True)[0]
     assert np.allclose(found, np.sort(scores)[::-1][:5], atol=2e-3)
-
-
-def test_it_does_not_re_rank(fused: Path) -> None:
-    run = Run.load(str(fused))
-    with pytest.raises(SeesayError, match="depend on whether the image or the sentence is the query"):
-        check_one_score(run)
 
 
 def test_the_sum_needs_no_gates(corpus: Corpus, recipes: Path, fused: Path, tmp_path: Path) -> None:

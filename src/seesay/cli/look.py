@@ -104,9 +104,13 @@ def concepts(
 
     found = image_concepts(load_run(run), FileSource(image).read(), str(image), k)
     if as_json:
-        console.print_json(found)
-    for concept in found if not as_json else ():
-        print(f"{concept.score:.3f}  {concept.part_of_speech:<9}  {concept.word}")
+        kinds = [
+            {"word": concept.word, "part_of_speech": concept.part_of_speech, "score": score}
+            for concept, score in found
+        ]
+        console.print_json(kinds)
+    for concept, score in found if not as_json else ():
+        print(f"{score:.3f}  {concept.part_of_speech:<9}  {concept.word}")
 
 
 _PAPERS = {  # by the beginnings of the names of their recipes

@@ -57,11 +57,15 @@ def _reranked(answer: Answer, run: Run, files: Sequence[Path], sentences: Sequen
 
 def _reranking(name: str | None) -> Run | None:
     from seesay.runs.load import load_run
-    from seesay.runs.run import check_one_score
 
     if name is None:
         return None
-    check_one_score(run := load_run(name))
+    run = load_run(name)
+    if run.asymmetric:
+        raise SeesayError(
+            f"{run.name}: its scores depend on whether the image or the sentence is the query; re-ranking "
+            "needs one score per pair. Use the sum of the metrics (recipe gvse-sum), or do not re-rank."
+        )
     return run
 
 

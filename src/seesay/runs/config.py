@@ -32,13 +32,10 @@ class Graph:
     Attributes:
         digest: SHA-256 of its file.
         weights: names of its tensors in `weights.safetensors`.
-        error: the largest difference between its outputs and PyTorch's at export, as a share of the largest
-            output if that exceeds 1.
     """
 
     digest: str
     weights: tuple[str, ...]
-    error: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +193,7 @@ def _parsed(found: Any) -> RunConfig:
         "image_dims": tuple(found["image_dims"]),
         "calibration": calibration,
         "graphs": {
-            name: Graph(graph["digest"], tuple(graph["weights"]), graph["error"])
-            for name, graph in found["graphs"].items()
+            name: Graph(graph["digest"], tuple(graph["weights"])) for name, graph in found["graphs"].items()
         },
     }
     return RunConfig(**found | parsed)
@@ -225,7 +221,6 @@ def _are_graphs(graphs: Any) -> bool:
         name in GRAPHS  # it becomes a file name
         and _are_texts([graph["digest"], *graph["weights"]])
         and isinstance(graph["weights"], list)
-        and _is_finite(graph["error"])
         for name, graph in graphs.items()
     )
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from seesay.encoders.images.encode import encode_images
 from seesay.errors import SeesayError
@@ -17,24 +14,8 @@ from seesay.runs.images import join_features
 from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
 from seesay.text.concepts import FILE, Concept, load_concepts
-from seesay.text.lemmas import PartOfSpeech
 
 _AT_ONCE = 512  # images or sentences
-
-
-def image_features(run: Run, data: bytes, name: str) -> Tensor:
-    """Return the features (1, d) of an encoded image on the run's device; `name` is for errors."""
-    arrays = encode_images(run.encoders, [data], [name])
-    return torch.from_numpy(join_features(run.config.arrays, arrays)).to(run.device)
-
-
-@dataclass(frozen=True, slots=True)
-class SeenConcept:
-    """A concept and its predicted probability."""
-
-    word: str
-    part_of_speech: PartOfSpeech
-    score: float
 
 
 def run_concepts(run: Run) -> list[Concept]:
@@ -60,24 +41,17 @@ def concept_probabilities(run: Run, features: NDArray[np.floating]) -> NDArray[n
         return torch.sigmoid(matcher(torch.from_numpy(features).float().to(run.device))).cpu().numpy()
 
 
-def image_concepts(run: Run, image: bytes, name: str, count: int) -> list[SeenConcept]:
-    """Predict the `count` most probable concepts of an image, best first.
-
-    Args:
-        run: a run that predicts concepts.
-        image: the encoded image.
-        name: the image's name, for errors.
-        count: the number of concepts.
+def image_concepts(run: Run, image: bytes, name: str, count: int) -> list[tuple[Concept, float]]:
+    """Predict the `count` most probable concepts of an encoded image with their probabilities, best first.
 
     Raises:
-        ImageError: the image cannot be decoded.
+        ImageError: the image, which has that name, cannot be decoded.
         SeesayError: the run predicts no concepts.
     """
     concepts = run_concepts(run)
-    scores = concept_probabilities(run, image_features(run, image, name).numpy(force=True))[0]
-    best = np.argsort(-scores, kind="stable")[:count]
-    found = [(concepts[c], float(scores[c])) for c in best]
-    return [SeenConcept(concept.word, concept.part_of_speech, score) for concept, score in found]
+    features = join_features(run.config.arrays, encode_images(run.encoders, [image], [name]))
+    scores = concept_probabilities(run, features)[0]
+    return [(concepts[c], float(scores[c])) for c in np.argsort(-scores, kind="stable")[:count]]
 
 
 @torch.inference_mode()

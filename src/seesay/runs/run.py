@@ -108,20 +108,16 @@ class Run:
 
     @classmethod
     def load(cls, name: str, device: str | None = None) -> Run:
-        """Load the run in a folder, or included weights by name; see `load_run`, which takes all names."""
-        folder = run_folder(name).absolute()
-        # An index records the folder, and is searched from anywhere.
-        return cls.open(folder, name if is_included(folder) else str(folder.resolve()), device)
-
-    @classmethod
-    def open(cls, folder: Path, name: str, device: str | None = None) -> Run:
-        """Load the run in a folder under a name.
+        """Load the run in a folder, or included weights by name; see `load_run`, which takes all names.
 
         Raises:
-            SeesayError: the device does not exist, or a file is missing or damaged.
+            SeesayError: the run or the device does not exist, or a file is missing or damaged.
             MissingExtraError: PyTorch is not installed, and the run is not exported or needs it for a
                 device other than the CPU.
         """
+        folder = run_folder(name).absolute()
+        if not is_included(folder):
+            name = str(folder.resolve())  # an index records it, and is searched from anywhere
         config, reader = RunConfig.load(folder), None
         if config.sentence_encoder is not None:
             reader = load_sentence_encoder(config.sentence_encoder, folder)
@@ -433,20 +429,6 @@ class Run:
             arrays = encode_images(self.encoders, *read_images(images[at : at + _AT_ONCE], at))
             parts.append(join_features(self.config.arrays, arrays))
         return np.concatenate(parts)
-
-
-def check_one_score(run: Run | RunConfig) -> None:
-    """Check that the score of a pair does not depend on which of the two is the query.
-
-    Raises:
-        SeesayError: the scores of the run's matcher depend on the query.
-    """
-    if run.asymmetric:
-        raise SeesayError(
-            f"{run.name}: its scores depend on whether the image or the sentence is the query; "
-            f"re-ranking needs one score per pair. Use the sum of the metrics (recipe gvse-sum), or do "
-            f"not re-rank."
-        )
 
 
 def _are_vectors(items: object) -> bool:

@@ -26,7 +26,7 @@ from seesay.runs.config import RUN, WEIGHTS, RunConfig
 from seesay.runs.sentences import PreparedSentences
 from seesay.text.vocabulary import Vocabulary
 
-_NAMED = 3  # weights of each kind that an error names
+_NAMED = 3  # weights that an error names
 _BATCH = 512  # images or sentences computed at a time
 
 
@@ -93,20 +93,12 @@ def module_device(module: nn.Module) -> str:
 
 def misfit(wanted: Mapping[str, Any], found: Mapping[str, Tensor]) -> str:
     """Name the first weights that are missing, unexpected or of another shape."""
-    shapes = {key: [tuple(np.shape(some[key])) for some in (found, wanted)] for key in wanted if key in found}
-    names = {
-        "missing": [key for key in wanted if key not in found],
-        "unexpected": [key for key in found if key not in wanted],
-        "of another shape": [
-            f"{key} is {there}, not {here}" for key, (there, here) in shapes.items() if there != here
-        ],
-    }
-    parts = [
-        f"{what}: {', '.join(keys[:_NAMED])}{', …' if len(keys) > _NAMED else ''}"
-        for what, keys in names.items()
-        if keys
-    ]
-    return "; ".join(parts) or "they do not load"
+    left, right = ({key: tuple(np.shape(each)) for key, each in some.items()} for some in (wanted, found))
+    differ = [key for key in {**left, **right} if left.get(key) != right.get(key)]
+    first = (
+        f"{key} is {right.get(key, 'missing')}, expected {left.get(key, 'none')}" for key in differ[:_NAMED]
+    )
+    return "; ".join(first) + (", …" if len(differ) > _NAMED else "")
 
 
 def _read_weights(path: Path) -> dict[str, Tensor]:
