@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -37,23 +37,9 @@ class Page:
         self._headings.append(heading)
         self._parts.append(tag("h2", heading, id=f"section-{len(self._headings)}"))
 
-    def heading(self, heading: str) -> None:
-        """Begin a subsection."""
-        self._parts.append(tag("h3", heading))
-
-    def text(self, *lines: str) -> None:
-        """Add a paragraph for each line."""
-        self._parts += [tag("p", line) for line in lines]
-
-    def definitions(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Add a list of names, each with its value."""
-        self._parts.append(
-            tag("dl", *(part for name, value in pairs for part in (tag("dt", name), tag("dd", value))))
-        )
-
-    def code(self, text: str) -> None:
-        """Add preformatted text."""
-        self._parts.append(tag("pre", text))
+    def add(self, *parts: Html) -> None:
+        """Add elements."""
+        self._parts += parts
 
     def figure(self, caption: str, *parts: Html, class_: str | None = None) -> None:
         """Add a figure with its caption below."""
@@ -105,7 +91,6 @@ class Frame:
 
     box: Sequence[float]  # x1, y1, x2, y2 as shares of the image's width and height
     kind: str  # a class of the page's style
-    opacity: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -146,5 +131,5 @@ def _overlay(frames: Sequence[Frame]) -> Html:
         x1, y1, x2, y2 = (1000 * share for share in frame.box)
         place = {"x": f"{x1:.0f}", "y": f"{y1:.0f}", "width": f"{x2 - x1:.0f}", "height": f"{y2 - y1:.0f}"}
         for side in ("under", "over"):
-            lines.append(tag("rect", **place, class_=f"{side} {frame.kind}", opacity=f"{frame.opacity:.2f}"))
+            lines.append(tag("rect", **place, class_=f"{side} {frame.kind}"))
     return tag("svg", *lines, viewBox="0 0 1000 1000", preserveAspectRatio="none", aria_hidden="true")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +15,7 @@ from seesay.data.corpus import Corpus
 from seesay.protocols.base import Content
 from seesay.recipes.load import dump_recipe
 from seesay.report.page import Page
+from seesay.results.html import Html, tag
 from seesay.results.rows import differences, encoder_and_crops, source_commit
 from seesay.runs.config import RECIPE
 from seesay.runs.run import Run
@@ -38,18 +39,21 @@ def add_provenance(page: Page, runs: Mapping[str, Run], corpus: Corpus, split: s
         ("measured", datetime.now().astimezone().isoformat(" ", "minutes")),
     ]
     commit = source_commit(Path.cwd())
-    page.definitions(about + ([("commit", commit)] if commit else []))
+    page.add(_definitions(about + ([("commit", commit)] if commit else [])))
     for name, run in runs.items():
-        page.heading(name)
+        page.add(tag("h3", name))
         if run.has_recipe and run.recipe.corpus:
-            page.definitions(_about_run(run))
-            page.code(dump_recipe(run.recipe))
+            page.add(_definitions(_about_run(run)), tag("pre", dump_recipe(run.recipe)))
             continue
         score = f"{run.config.logit_scale:.4g} × cosine {run.config.logit_bias:+.4g}"
         weights = f"{run.fingerprint} (of all weights, the preprocessing and the words or tokenizer)"
         about = [("model", run.name), ("hash", weights), *([("score", score)] if run.embeds else [])]
         training = "none here: zero-shot" if run.has_recipe else f"not recorded (no {RECIPE})"
-        page.definitions([*about, ("training", training)])
+        page.add(_definitions([*about, ("training", training)]))
+
+
+def _definitions(pairs: Sequence[tuple[str, str]]) -> Html:
+    return tag("dl", *(part for name, value in pairs for part in (tag("dt", name), tag("dd", value))))
 
 
 def _about_run(run: Run) -> list[tuple[str, str]]:

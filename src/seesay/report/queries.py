@@ -17,9 +17,9 @@ from seesay.data.corpus import Corpus
 from seesay.data.readers.files import read_lines
 from seesay.errors import SeesayError, did_you_mean
 from seesay.metrics.ranks import Ranks
-from seesay.protocols.subject import RunSubject, run_scores
+from seesay.protocols.base import Result
+from seesay.protocols.subject import RunSubject, Subject, run_scores
 from seesay.report.page import Page, Pictures
-from seesay.report.retrieval import Measured
 from seesay.results.formats import Table
 from seesay.results.html import Html, joined, tag
 from seesay.text.tokens import tokenize
@@ -29,7 +29,15 @@ _SAMPLED = 6  # random queries of each direction
 _SHOWN = 3  # candidates of a query
 _HARDEST = 4
 _MOST_LINES, _MOST_CHARACTERS = 200, 1000
-_TICK = tag("span", "✓", class_="tick", role="img", aria_label="right")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A run, or external scores, on a split."""
+
+    name: str  # unique in the report
+    subject: Subject
+    result: Result
 
 
 @dataclass(frozen=True)
@@ -84,18 +92,21 @@ class SplitQueries:
         images = draw.choice(described, min(_SAMPLED, len(described)), replace=False)
         count = len(split.sentences)
         sentences = draw.choice(count, min(_SAMPLED, count), replace=False)
-        return cls.numbered(split, sentences.tolist(), images.tolist())
+        return cls(_numbered(split, sentences.tolist()), images.tolist())
 
     @classmethod
     def hardest(cls, split: Corpus, ranks: Ranks) -> SplitQueries:
-        """Return the queries that a run ranks worst."""
-        return cls.numbered(split, _worst(ranks.image), _worst(ranks.sentence))
+        """Return the queries that a run ranks worst, the worst first; negative ranks are not queries."""
+        images, sentences = (
+            [int(query) for query in np.argsort(-way, kind="stable")[:_HARDEST] if way[query] >= 0]
+            for way in (ranks.sentence, ranks.image)
+        )
+        return cls(_numbered(split, sentences), images)
 
-    @classmethod
-    def numbered(cls, split: Corpus, sentences: Sequence[int], images: Sequence[int]) -> SplitQueries:
-        """Return those sentences, each with its image, and images of a split."""
-        chosen = [split.sentences[number] for number in sentences]
-        return cls([(sentence.text, [sentence.image]) for sentence in chosen], images)
+
+def _numbered(split: Corpus, sentences: Sequence[int]) -> list[tuple[str, Sequence[int]]]:
+    """Return those sentences, each with its image."""
+    return [(split.sentences[number].text, [split.sentences[number].image]) for number in sentences]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,81 +126,69 @@ class RankedAnswer:
         return cls(rank, tuple(first.tolist()), tuple(right[first].tolist()))
 
 
-@dataclass(frozen=True)
-class SplitGallery:
-    """The images and sentences of a split, which answer queries.
+def add_queries(
+    page: Page,
+    runs: Sequence[Measured],
+    queries: SplitQueries,
+    words: Container[str] | None,
+    captions: tuple[str, str],
+) -> None:
+    """Add the answers of runs to queries, by the images and sentences of their split.
 
-    `words` are the words of the train split, by which a sentence's unseen words are told; None without one.
+    Args:
+        page: the page.
+        runs: of one split.
+        queries: of that split.
+        words: of the train split, by which a sentence's unseen words are told; None without one.
+        captions: what the sentences and the images are.
     """
-
-    split: Corpus
-    pictures: Pictures
-    words: Container[str] | None
-
-    def add(
-        self, page: Page, runs: Sequence[Measured], queries: SplitQueries, of_sentences: str, of_images: str
-    ) -> None:
-        """Add the answers of runs to queries; the captions say which sentences and images these are."""
-        texts = list(dict.fromkeys([text for text, _ in queries.sentences] + [t for _, t in queries.pairs]))
-        scores = [_scores(each, queries.images, texts) for each in runs]
-        names = [each.name if len(runs) > 1 else "" for each in runs]
-        if queries.sentences:
-            found = [
-                [
-                    self._images(of_texts[:, texts.index(text)], images, name)
-                    for (_, of_texts), name in zip(scores, names, strict=True)
-                ]
-                for text, images in queries.sentences
-            ]
-            asked = [self._sentence(*sentence) for sentence in queries.sentences]
-            page.figure(of_sentences, *map(_with_answers, asked, found))
-        if queries.images:
-            found = [
-                [
-                    self._sentences(rows[row], image, name)
-                    for (rows, _), name in zip(scores, names, strict=True)
-                ]
-                for row, image in enumerate(queries.images)
-            ]
-            page.figure(of_images, *map(_with_answers, map(self.pictures.show, queries.images), found))
-        if queries.pairs:
-            pairs = [
-                [
-                    self.split.images[image].name,
-                    text,
-                    *(_score(of_texts[image, texts.index(text)]) for _, of_texts in scores),
-                ]
-                for image, text in queries.pairs
-            ]
-            headings = ["image", "sentence", *(each.name for each in runs)]
-            page.table("The score of an image with a sentence.", Table(headings, pairs, words=(0, 1)))
-
-    def _images(self, scores: NDArray[np.float32], right: Sequence[int], name: str) -> Html:
-        """Return the images with the best scores (n,) for a sentence, after the name of the run."""
-        if np.isnan(scores).any():
-            return tag("div", tag("p", tag("b", name), " no scores of this sentence", class_="who"))
-        answer = RankedAnswer.of(scores, np.isin(np.arange(len(scores)), right))
-        return _answer(name, answer, [self.pictures.show(i) for i in answer.best], "images")
-
-    def _sentences(self, scores: NDArray[Any], image: int, name: str) -> Html:
-        """Return the sentences with the best scores (m,) for an image, after the name of the run."""
-        answer = RankedAnswer.of(scores, self.split.image_of_sentence() == image)
-        texts = [tag("span", self.split.sentences[j].text) for j in answer.best]
-        return _answer(name, answer, texts, "sentences")
-
-    def _sentence(self, text: str, images: Sequence[int]) -> Html:
-        """Return a sentence with its words that do not occur in training, and the first of its images."""
-        parts = [tag("q", text)]
-        if self.words is not None:
-            unseen = [word for word in dict.fromkeys(tokenize(text)) if word not in self.words]
-            parts += [tag("p", f"Not in train: {', '.join(unseen)}")] if unseen else []
-        return joined([*parts, *map(self.pictures.show, images[:1])])
-
-
-def _worst(ranks: NDArray[np.int64]) -> list[int]:
-    """Return the queries with the worst ranks, the worst first; negative ranks are not queries."""
-    order = np.argsort(-ranks, kind="stable")[:_HARDEST]
-    return [int(query) for query in order if ranks[query] >= 0]
+    split = runs[0].subject.corpus
+    alt = {sentence.image: sentence.text for sentence in reversed(split.sentences)}
+    described = [
+        f"{image.name}: {alt[at]}" if at in alt else image.name for at, image in enumerate(split.images)
+    ]
+    show = Pictures(split.images, described).show
+    texts = list(dict.fromkeys([text for text, _ in queries.sentences] + [text for _, text in queries.pairs]))
+    scores = [_scores(each, queries.images, texts) for each in runs]
+    names = [each.name if len(runs) > 1 else "" for each in runs]
+    parts = []
+    for text, right in queries.sentences:
+        asked = [tag("q", text)]
+        if words is not None and (
+            unseen := [word for word in dict.fromkeys(tokenize(text)) if word not in words]
+        ):
+            asked.append(tag("p", f"Not in train: {', '.join(unseen)}"))
+        is_right, answers = np.isin(np.arange(len(split.images)), right), []
+        for name, (_, of_texts) in zip(names, scores, strict=True):
+            column = of_texts[:, texts.index(text)]
+            if np.isnan(column).any():
+                answers.append(
+                    tag("div", tag("p", tag("b", name), " no scores of this sentence", class_="who"))
+                )
+            else:
+                answer = RankedAnswer.of(column, is_right)
+                answers.append(_answer(name, answer, [show(image) for image in answer.best], "images"))
+        parts.append(_with_answers(joined([*asked, *map(show, right[:1])]), answers))
+    if parts:
+        page.figure(captions[0], *parts)
+    parts = []
+    for row, image in enumerate(queries.images):
+        answers = []
+        for name, (rows, _) in zip(names, scores, strict=True):
+            answer = RankedAnswer.of(rows[row], split.image_of_sentence() == image)
+            best = [tag("span", split.sentences[sentence].text) for sentence in answer.best]
+            answers.append(_answer(name, answer, best, "sentences"))
+        parts.append(_with_answers(show(image), answers))
+    if parts:
+        page.figure(captions[1], *parts)
+    if queries.pairs:
+        pairs = []
+        for image, text in queries.pairs:
+            found = [of_texts[image, texts.index(text)] for _, of_texts in scores]
+            cells = [f"{score:.3f}" if np.isfinite(score) else "–" for score in found]
+            pairs.append([split.images[image].name, text, *cells])
+        headings = ["image", "sentence", *(each.name for each in runs)]
+        page.table("The score of an image with a sentence.", Table(headings, pairs, words=(0, 1)))
 
 
 def _scores(
@@ -202,20 +201,15 @@ def _scores(
     subject = measured.subject
     of_images, of_sentences = subject.scores.by_direction()
     known = {text: at for at, text in reversed(list(enumerate(subject.corpus.texts())))}
-    columns = [known.get(text) for text in texts]
     of_texts = np.full((subject.n_images, len(texts)), np.nan, np.float32)
-    for at, column in enumerate(columns):
-        if column is not None:
-            of_texts[:, at] = of_sentences[:, column]
-    unknown = [at for at, column in enumerate(columns) if column is None]
+    for at, text in enumerate(texts):
+        if text in known:
+            of_texts[:, at] = of_sentences[:, known[text]]
+    unknown = [at for at, text in enumerate(texts) if text not in known]
     if unknown and isinstance(subject, RunSubject):
         inputs = replace(subject.inputs, sentences=subject.run.prepare([texts[at] for at in unknown]))
         of_texts[:, unknown] = run_scores(subject.run, inputs).by_direction()[1]
     return of_images[list(images)], of_texts
-
-
-def _score(value: float) -> str:
-    return f"{value:.3f}" if np.isfinite(value) else "–"
 
 
 def _with_answers(query: Html, answers: Sequence[Html]) -> Html:
@@ -224,10 +218,11 @@ def _with_answers(query: Html, answers: Sequence[Html]) -> Html:
 
 
 def _answer(name: str, answer: RankedAnswer, candidates: Sequence[Html], kind: str) -> Html:
-    who = joined([tag("b", name), " "]) if name else Html()
+    tick = tag("span", "✓", class_="tick", role="img", aria_label="right")
     items = (
-        tag("li", each, _TICK if right else Html(), class_="right" if right else None)
+        tag("li", each, tick if right else Html(), class_="right" if right else None)
         for each, right in zip(candidates, answer.right, strict=True)
     )
+    who = joined([tag("b", name), " "]) if name else Html()
     rank = "" if answer.rank is None else f"rank {answer.rank:,}"
     return tag("div", tag("p", who, rank, class_="who"), tag("ol", *items, class_=kind))

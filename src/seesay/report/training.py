@@ -11,16 +11,11 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from seesay.report.page import Page
-from seesay.results.html import Html
+from seesay.results.html import Html, tag
 from seesay.runs.history import read_history, val_curves
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary, is_finished
-
-Series = Mapping[str, NDArray[np.float64]]
 
 _SIZE = (7.2, 2.7)  # inches; the width of a printed page
 _COLOURS = 6  # series-0 to series-5 of the page's style
@@ -47,43 +42,34 @@ def add_training(page: Page, run: Run) -> None:
     """Add the training curves, or a line that says why there are none."""
     history = read_history(run.folder)
     summary = TrainingSummary.load(run.folder) if is_finished(run.folder) else None
-    if len(history) < 2:
+    if len(history) < 2 or history[0].ridge is not None:  # CCA has no epochs
         if summary is not None and summary.members:
-            page.text(f"Composed of {', '.join(summary.members)}, each trained separately.")
+            why = f"Composed of {', '.join(summary.members)}, each trained separately."
         else:
-            page.text("There are no curves, because the run has no record of its epochs.")
+            why = "There are no curves, because the run has no record of its epochs."
+        page.add(tag("p", why))
         return
-    # CCA has no epochs; its history has an entry for each ridge.
-    ridges = [epoch.ridge for epoch in history if epoch.ridge is not None]
-    xlabel, what = ("ridge", "Ridges") if ridges else ("epoch", "Training")
-    x = np.array(ridges or [epoch.epoch for epoch in history], np.float64)
-    best = summary.best_epoch if summary else None
-    kept = next((at for at, epoch in enumerate(history) if epoch.epoch == best), -1)
-    order = np.argsort(x, kind="stable")
-    curves_on_val = val_curves([history[i] for i in order])
+    on_val = val_curves(history)
     # A single line has no legend.
-    alone = "" if len(curves_on_val) > 1 else f"{next(iter(curves_on_val), '')} "
-    val = {name: np.array(line, np.float64) for name, line in curves_on_val.items()}
-    losses = np.array([history[i].loss for i in order], np.float64)
-    curves = {"loss": {"train": losses}, f"{alone}on val, %": val}
-    last = "; ".join(f"{name} {line[-1]:.1f}" for name, line in [*curves.values()][-1].items())
+    alone = "" if len(on_val) > 1 else f"{next(iter(on_val), '')} "
+    curves = {"loss": {"train": [epoch.loss for epoch in history]}, f"{alone}on val, %": on_val}
+    kept = (summary and summary.best_epoch) or history[-1].epoch
+    last = "; ".join(f"{name} {line[-1]:.1f}" for name, line in on_val.items())
     page.figure(
-        f"{what}: the mean loss, and metrics on val. The dotted line marks {xlabel} {x[kept]:g}, which was "
-        "kept.",
+        f"Training: the mean loss, and metrics on val. The dotted line marks epoch {kept}, which was kept.",
         training_curves(
-            x[order].tolist(), xlabel, curves, x[kept], f"Curves over {xlabel}. At the end: {last}."
+            [epoch.epoch for epoch in history], curves, kept, f"Curves over epoch. At the end: {last}."
         ),
     )
 
 
 def training_curves(
-    x: Sequence[float], xlabel: str, panels: Mapping[str, Series], kept: float, alt: str
+    x: Sequence[float], panels: Mapping[str, Mapping[str, Sequence[float]]], kept: float, alt: str
 ) -> Html:
-    """Draw panels of lines over epochs or ridges, and mark the one that was kept.
+    """Draw panels of lines over epochs, and mark the one that was kept.
 
     Args:
-        x: epochs or ridges.
-        xlabel: which of both.
+        x: the epochs.
         panels: by the label of its y axis, the lines of a panel by name.
         kept: of `x`.
         alt: describes the figure in words.
@@ -101,20 +87,14 @@ def training_curves(
                 colour, marker = f"#0300{number % _COLOURS:02x}", _MARKERS[number % len(_MARKERS)]
                 axes.plot(x, line, color=colour, marker=marker, label=name)
             axes.axvline(kept, color=_INK, linewidth=0.8, linestyle=":")
-            axes.set(xlabel=xlabel, ylabel=ylabel)
-            if xlabel == "epoch":
-                axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-            else:
-                axes.set_xscale("log")
+            axes.set(xlabel="epoch", ylabel=ylabel)
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         handles, labels = every[-1].get_legend_handles_labels()
         if len(labels) > 1:
             figure.legend(handles, labels, loc="outside lower center", ncols=3)
         figure.savefig(out, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    return _for_page(out.getvalue(), alt)
-
-
-def _for_page(drawn: str, alt: str) -> Html:
-    """Return Matplotlib's SVG as an element that scales, without its own ids and with the page's colours."""
+    # The element scales, and has the page's colours and no ids of its own.
+    drawn = out.getvalue()
     drawn = drawn[drawn.index("<svg") :].replace("\n", " ")
     drawn = re.sub(r"<metadata>.*?</metadata>", "", drawn)
     drawn = re.sub(r'<g id="[^"]*">', "<g>", drawn)  # these ids are the same in every figure

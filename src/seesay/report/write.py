@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
+from seesay.metrics.bootstrap import LEVEL, RESAMPLES
 from seesay.paths import check_file, writing
-from seesay.protocols.base import PROTOCOLS, Content, Result
-from seesay.protocols.evaluate import Entry, measure, protocol_for, subject_of
-from seesay.protocols.score_fusion import distinct
+from seesay.protocols.base import PROTOCOLS, Content, Options, Result
+from seesay.protocols.evaluate import Entry, measure, subject_of
+from seesay.protocols.score_fusion import check_same, distinct
 from seesay.protocols.subject import RunSubject
 from seesay.recipes.table import corpus_title
-from seesay.report.grounding import add_boxes, add_grounding, ground_all
-from seesay.report.page import Page, Pictures
+from seesay.report.grounding import add_boxes, add_grounding
+from seesay.report.page import Page
 from seesay.report.provenance import add_provenance
-from seesay.report.queries import SEED, SplitGallery, SplitQueries
-from seesay.report.retrieval import Measured, Tell, add_recalls, measure_all
+from seesay.report.queries import SEED, Measured, SplitQueries, add_queries
 from seesay.report.training import add_training
-from seesay.results.formats import Table, numbers
+from seesay.results.formats import Cell, Table, numbers
+from seesay.results.html import tag
+from seesay.results.published import find_published, measured_otherwise
+from seesay.results.rows import differences
+from seesay.results.tables import differences_table
 from seesay.runs.run import Run
 from seesay.text.vocabulary import word_counts
 
 FORMATS = (".html",)
 _MAX_NAMED = 4  # runs in the title
-_CONCEPTS = "concepts"
 
 
 def short_names(entries: Sequence[Entry]) -> list[str]:
@@ -39,142 +42,136 @@ def write_report(
     corpus: Corpus,
     split: str,
     out: Path,
-    tell: Tell,
+    tell: Callable[[str], None],
     queries: Path | None = None,
 ) -> dict[str, Result]:
     """Measure runs on a split of a corpus, write an HTML report, and return the results by name.
 
     Args:
-        entries: runs that match sentences or predict concepts, and external scores; or runs that ground.
+        entries: runs that match sentences, and external scores; or runs that ground.
         corpus: captioned images, or phrases.
         split: the split to measure.
         out: the file to write.
         tell: called with a line before each step.
-        queries: a file of further queries, one a line, see `Queries`.
+        queries: a file of further queries, one a line, see `SplitQueries.read`.
 
     Raises:
         SeesayError: a run does not fit the corpus, or the file cannot be written.
     """
     check_file(out, FORMATS)
-    if queries is not None and corpus.has_boxes:
-        raise SeesayError(
-            f"{queries}: queries are asked of captioned images, but {corpus.root} holds phrases."
-        )
-    if queries is not None:
-        SplitQueries.read(queries, corpus.split(split))  # before anything is measured
     names = short_names(entries)
     about = f"Split {split}: {Content.of(corpus.split(split))}. {date.today().isoformat()}."
     title = f"{len(names)} runs" if len(names) > _MAX_NAMED else ", ".join(names)
     page = Page(f"{title} on {corpus_title(corpus.name)}", about)
-    runs = {name: each for name, each in zip(names, entries, strict=True) if isinstance(each, Run)}
+    if corpus.has_boxes and queries is not None:
+        raise SeesayError(
+            f"{queries}: queries are asked of captioned images, but {corpus.root} holds phrases."
+        )
+    chosen = SplitQueries.read(queries, corpus.split(split)) if queries is not None else None
+    protocol = PROTOCOLS["grounding" if corpus.has_boxes else "standard"]
+    options = Options(resamples=0 if corpus.has_boxes else RESAMPLES)
+    measured = []
+    for at, (entry, name) in enumerate(zip(entries, names, strict=True), start=1):
+        tell(f"{at}/{len(entries)} {name}")
+        subject = subject_of(entry, corpus, split, protocol)
+        measured.append(Measured(name, subject, measure(subject, protocol, options)))
     if corpus.has_boxes:
-        if len(runs) < len(entries):
-            raise SeesayError(f"{corpus.root}: holds phrases; a report of scores needs captioned images.")
-        results = _add_grounding(page, runs, corpus, split, tell)
+        _add_localization(page, measured)
     else:
-        results = _add_matching(page, entries, names, corpus, split, tell, queries)
-        for name, run in runs.items():
-            if protocol_for([run]).name == _CONCEPTS:
-                tell(name)
-                results[name] = _add_concepts(page, run, name, corpus, split)
+        check_same([each.subject for each in measured])
+        _add_recalls(page, measured, corpus.name)
+        tell("queries and answers")
+        words = word_counts(corpus.split("train").texts()) if "train" in corpus.splits else None
+        _add_answers(page, measured, words, chosen)
+    runs = {each.name: each.subject.run for each in measured if each.subject.run is not None}
     add_provenance(page, runs, corpus, split)
     with writing(out) as beside:
         beside.write_text(page.html(), encoding="utf-8")
-    return results
-
-
-def _add_matching(
-    page: Page,
-    entries: Sequence[Entry],
-    names: Sequence[str],
-    corpus: Corpus,
-    split: str,
-    tell: Tell,
-    queries: Path | None,
-) -> dict[str, Result]:
-    """Add the entries that match images with sentences."""
-    both = zip(entries, names, strict=True)
-    matching = [(entry, name) for entry, name in both if protocol_for([entry]).name != _CONCEPTS]
-    if not matching:
-        return {}
-    measured = measure_all([e for e, _ in matching], [n for _, n in matching], corpus, split, tell)
-    add_recalls(page, measured, corpus.name)
-    tell("queries and answers")
-    _add_queries(page, measured, corpus, queries)
     return {each.name: each.result for each in measured}
 
 
-def _add_queries(page: Page, measured: Sequence[Measured], corpus: Corpus, queries: Path | None) -> None:
+def _add_localization(page: Page, measured: Sequence[Measured]) -> None:
+    add_grounding(page, measured)
+    add_boxes(page, measured)
+    page.section("Training")
+    for each in measured:
+        page.add(tag("h3", each.name))
+        if each.subject.run is not None:
+            add_training(page, each.subject.run)
+
+
+def _add_recalls(page: Page, runs: Sequence[Measured], corpus: str) -> None:
+    """Add recalls with intervals beside published rows, and the differences between the runs."""
+    page.section("Recall")
+    about = (
+        "S is sentence retrieval (the query is an image), and I is image retrieval (the query is a "
+        "sentence). R@K is the percentage of queries with a correct result among the first K, Med r the "
+        "median rank, and mR the mean of the six recalls. Ties count against the query."
+    )
+    page.add(tag("p", about))
+    columns = list(runs[0].result.metrics)
+    rows: list[Sequence[Cell | str]] = []
+    notes = []
+    for each in runs:
+        ends = [each.result.intervals.get(column) for column in columns]
+        below = [f"{each[0]:.1f}–{each[1]:.1f}" if each else "" for each in ends]
+        rows.append([each.name, *map(Cell, numbers(each.result.metrics, columns), below)])
+        notes += [f"{each.name}: {note}" for note in each.result.notes]
+        run = each.subject.run
+        recipe = run.recipe if run is not None and run.has_recipe else None
+        published = find_published(recipe.system, corpus, "standard") if recipe and recipe.system else None
+        if published is not None and recipe is not None:
+            rows.append(
+                [Cell(f"{published.system}, ", published.source), *numbers(published.metrics, columns)]
+            )
+            named = [*differences(recipe), *measured_otherwise(each.result, published)] or ["nothing known"]
+            notes.append(f"{each.name} differs from {published.system} in: {'; '.join(named)}.")
+    page.table(
+        f"Recalls, and below each its {LEVEL} % interval: the images of the split are drawn {RESAMPLES:,} "
+        "times, each with its sentences.",
+        Table(["", *columns], rows),
+    )
+    page.add(*(tag("p", note) for note in notes))
+    first, *others = runs
+    if others:
+        compared = [(each.name, each.result.compare(first.result, first.name)) for each in others]
+        page.table(
+            f"Differences of the other runs from {first.name} on the same queries, and the two-sided p of a "
+            "paired randomization test. For Med r, a negative difference is better.",
+            differences_table(columns, compared),
+        )
+
+
+def _add_answers(
+    page: Page, measured: Sequence[Measured], words: Mapping[str, int] | None, chosen: SplitQueries | None
+) -> None:
     """Add queries of a file, random ones, and the hardest of each run below its training."""
     split = measured[0].subject.corpus
-    words = word_counts(corpus.split("train").texts()) if "train" in corpus.splits else None
-    gallery = SplitGallery(split, _pictures(split), words)
-    if queries is not None:
+    if chosen is not None:
         page.section("Chosen queries")
-        gallery.add(
-            page,
-            measured,
-            SplitQueries.read(queries, split),
+        captions = (
             "Sentences as queries, and the first three images; those that the split describes so are ticked.",
             "Images as queries, and the first three sentences; the image's own are ticked.",
         )
+        add_queries(page, measured, chosen, words, captions)
     page.section("Queries and answers")
-    page.text(
+    about = (
         f"Random queries (seed {SEED}), the same for every run. Correct results are framed and ticked. The "
         "rank is that of the correct result; for an image, that of its best sentence."
     )
-    gallery.add(
-        page,
-        measured,
-        SplitQueries.random(split),
+    page.add(tag("p", about))
+    captions = (
         "Sentences as queries, with the images they describe, and the first three images.",
         "Images as queries, and the first three sentences.",
     )
+    add_queries(page, measured, SplitQueries.random(split), words, captions)
     for each in measured:
         page.section(each.name)
         if isinstance(each.subject, RunSubject):
             add_training(page, each.subject.run)
-        gallery.add(
-            page,
-            [each],
-            SplitQueries.hardest(split, each.subject.retrieval_sample().ranks),
+        captions = (
             f"The sentences whose image {each.name} ranks worst, with that image.",
             f"The images whose best sentence {each.name} ranks worst.",
         )
-
-
-def _add_concepts(page: Page, run: Run, name: str, corpus: Corpus, split: str) -> Result:
-    result = measure(subject_of(run, corpus, split, PROTOCOLS[_CONCEPTS]), _CONCEPTS)
-    page.section(name)
-    page.table(
-        f"The prediction of {result.about['concepts']} concepts, in percent: mean average precision over "
-        "concepts, and over images.",
-        Table(
-            ["", *result.row],
-            [[part or name, *numbers(row, result.row)] for part, row in result.rows.items()],
-        ),
-    )
-    add_training(page, run)
-    return result
-
-
-def _add_grounding(
-    page: Page, runs: dict[str, Run], corpus: Corpus, split: str, tell: Tell
-) -> dict[str, Result]:
-    grounded = ground_all(list(runs.values()), list(runs), corpus, split, tell)
-    add_grounding(page, grounded)
-    part = grounded[0].corpus
-    add_boxes(page, grounded, Pictures(part.images, [image.name for image in part.images]))
-    page.section("Training")
-    for each in grounded:
-        page.heading(each.name)
-        add_training(page, each.subject.run)
-    return {each.name: each.result for each in grounded}
-
-
-def _pictures(corpus: Corpus) -> Pictures:
-    """Return the images, each with its first sentence as alternative text."""
-    alt = [image.name for image in corpus.images]
-    for sentence in reversed(corpus.sentences):
-        alt[sentence.image] = f"{corpus.images[sentence.image].name}: {sentence.text}"
-    return Pictures(corpus.images, alt)
+        hardest = SplitQueries.hardest(split, each.subject.retrieval_sample().ranks)
+        add_queries(page, [each], hardest, words, captions)
