@@ -37,13 +37,9 @@ def test_the_sentence_cnn_equals_a_plain_convolution(numbers: list[list[int]]) -
     cnn = SentenceCNN(vocabulary_size=20, word_dim=5, dim=12, widths=(1, 2, 3, 6))
     expected = torch.stack([plain(cnn, words) for words in numbers])
     torch.testing.assert_close(cnn(sentences(numbers)), expected, atol=1e-6, rtol=1e-5)
-    by_word, padded = cnn.pooled_by_word(sentences(numbers)), cnn.pooled_padded(sentences(numbers))
-    torch.testing.assert_close(padded, by_word, atol=1e-6, rtol=1e-5)
 
 
-@pytest.mark.parametrize("way", ["pooled_by_word", "pooled_padded"])
-def test_its_gradients_equal_those_of_a_plain_convolution(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SentenceCNN, "pooled_by_word", getattr(SentenceCNN, way))
+def test_its_gradients_equal_those_of_a_plain_convolution() -> None:
     torch.manual_seed(0)
     cnn = SentenceCNN(vocabulary_size=20, word_dim=5, dim=12, widths=(1, 2, 3)).double()
     numbers = [[3, 4, 3], [7], [1, 2, 3, 4, 5]]

@@ -54,7 +54,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 # A classifier, two whose sides have one width, and one that
 # reads the logits of a thousand classes (test_projection.py).
-NO_MATCHERS = {"concepts", "cosine", "adapter", "joint-projection"}
+NO_MATCHERS = {"concepts", "cosine", "joint-projection"}
 
 
 def settings_of(kind: str, **changes: object) -> MatcherSettings:

@@ -82,7 +82,6 @@ def test_irmatch_is_the_papers() -> None:
         ("vse0", "photos", "photos", "flickr8k"),
         ("coco/vse0", None, "coco", "coco"),
         ("coco/vse0", "flickr8k", "flickr8k", "coco"),
-        ("adapter", "flickr8k", "flickr8k", "flickr30k"),
     ],
 )
 def test_a_recipe_has_the_settings_for_the_corpus_in_its_name_or_at_hand(

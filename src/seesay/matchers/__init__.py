@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 from seesay.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from seesay.matchers.adapter import Adapter as Adapter
-    from seesay.matchers.adapter import Cosine as Cosine
     from seesay.matchers.base import EmbeddingMatcher as EmbeddingMatcher
     from seesay.matchers.base import Matcher as Matcher
     from seesay.matchers.base import PairMatcher as PairMatcher
     from seesay.matchers.baselines.cca import CCA as CCA
     from seesay.matchers.baselines.vsepp import VSEPlusPlus as VSEPlusPlus
     from seesay.matchers.composed import Ensemble as Ensemble
+    from seesay.matchers.cosine import Cosine as Cosine
     from seesay.matchers.gvse import GVSE as GVSE
     from seesay.matchers.gvse import UncommonVSE as UncommonVSE
     from seesay.matchers.irmatch import IRMatch as IRMatch
@@ -38,11 +37,11 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "adapter": ("Adapter", "Cosine"),
         "base": ("EmbeddingMatcher", "Matcher", "PairMatcher"),
         "baselines.cca": ("CCA",),
         "baselines.vsepp": ("VSEPlusPlus",),
         "composed": ("Ensemble",),
+        "cosine": ("Cosine",),
         "gvse": ("GVSE", "UncommonVSE"),
         "irmatch": ("IRMatch",),
         "mcnn": ("MatchingCNN",),

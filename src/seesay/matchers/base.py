@@ -77,9 +77,6 @@ class Matcher(nn.Module):
         del images, sentences
         return {}
 
-    def calibrate(self, measure: Callable[[], float]) -> None:
-        """Choose parameters by the val split, after each epoch; `measure` returns the metric to maximise."""
-
 
 class EmbeddingMatcher(Matcher):
     """A matcher whose score is the inner product of two vectors, so that it can be indexed.

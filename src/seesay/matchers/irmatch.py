@@ -49,16 +49,8 @@ class SentenceCNN(nn.Module):
         """Return sentence features, (m, dim)."""
         if not len(sentences):
             return self.embedding.weight.new_zeros(0, sum(kernel.out_features for kernel in self._kernels()))
-        pooled = self.pooled_padded(sentences) if sentences.words.is_cuda else self.pooled_by_word(sentences)
-        # Bias and ReLU commute with the maximum, and cost less after it.
-        return functional.relu(pooled + torch.cat([kernel.bias for kernel in self._kernels()]))
-
-    def pooled_by_word(self, sentences: Sentences) -> Tensor:
-        """Return the maxima of the windows' responses, (m, dim), with the least arithmetic.
-
-        The product of a word and each position of each kernel is computed once, however often the word occurs
-        in the batch; the response of a window is the sum of its words' products.
-        """
+        # The product of a word and each position of each kernel is computed once, however often the word
+        # occurs in the batch; the response of a window is the sum of its words' products.
         words, occurrence = torch.unique(sentences.words, return_inverse=True)
         vectors = self.embedding(words)
         places = window_places(sentences.lengths, max(self.widths))
@@ -75,20 +67,10 @@ class SentenceCNN(nn.Module):
                 windows, products, mode="sum", padding_idx=products.shape[0] - 1
             )
             pooled.append(max_over_time(responses, sentences.lengths))
-        return torch.cat(pooled, dim=1)
-
-    def pooled_padded(self, sentences: Sentences) -> Tensor:
-        """Return the same as `pooled_by_word`, by one product of padded sentences: faster on a GPU."""
-        places, there = word_places(sentences.lengths)
-        vectors = self.embedding(sentences.words[places]) * there[:, :, None]
-        widest, dim = max(self.widths), vectors.shape[2]
-        behind = functional.pad(vectors, (0, 0, 0, widest - 1))
-        windows = behind.unfold(1, widest, 1).transpose(2, 3).flatten(2)  # (m, t, widest · dim)
-        weights = [
-            functional.pad(each.weight, (0, widest * dim - each.in_features)) for each in self._kernels()
-        ]
-        responses = functional.linear(windows, torch.cat(weights))
-        return responses.masked_fill(~there[:, :, None], -torch.inf).amax(dim=1)
+        # Bias and ReLU commute with the maximum, and cost less after it.
+        return functional.relu(
+            torch.cat(pooled, dim=1) + torch.cat([kernel.bias for kernel in self._kernels()])
+        )
 
     def _kernels(self) -> list[nn.Linear]:
         return [kernel for kernel in self.kernels if isinstance(kernel, nn.Linear)]

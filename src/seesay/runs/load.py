@@ -77,7 +77,7 @@ class ClipRun(Run):
         from seesay.encoders.towers import OpenClipSentenceEncoder, open_clip_model
 
         with naming_extras(of="hub"):
-            from seesay.matchers.adapter import Cosine
+            from seesay.matchers.cosine import Cosine
             from seesay.recipes.schema import Recipe
             from seesay.runs.trained import describe
 

@@ -239,8 +239,6 @@ class SentenceTask(Task):
         """Measure the val split, or `val_images` of it."""
         count = self.recipe.val_images
         val = self.val if count is None else self.val.of_first_images(count)
-        if isinstance(run.matcher, Matcher):
-            run.matcher.calibrate(lambda: measure_inputs(run, val, "val").monitor)
         return measure_inputs(run, val, "val")
 
     def metrics(self, run: Run) -> dict[str, float]:

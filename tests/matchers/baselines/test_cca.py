@@ -62,9 +62,9 @@ def test_streamed_equals_unstreamed(batch):
     assert streamed.n == 400
     np.testing.assert_allclose(np.concatenate(streamed.means), np.hstack([x, y]).mean(0))
     for ours, theirs in (
-        (streamed.xx, joint[:7, :7]),
-        (streamed.yy, joint[7:, 7:]),
-        (streamed.xy, joint[:7, 7:]),
+        (streamed.parts[0], joint[:7, :7]),
+        (streamed.parts[1], joint[7:, 7:]),
+        (streamed.parts[2], joint[:7, 7:]),
     ):
         np.testing.assert_allclose(ours, theirs, atol=1e-12)
 
@@ -75,7 +75,7 @@ def test_a_mean_far_from_zero_does_not_reduce_precision():
     ours = covariances_of(x, y.float(), batch=50)
     assert ours.precision == torch.float32
     expected = np.cov(x.double().numpy().T, bias=True)
-    np.testing.assert_allclose(ours.xx, expected, rtol=1e-5)
+    np.testing.assert_allclose(ours.parts[0], expected, rtol=1e-5)
     assert np.abs(np.cov(x.numpy().T, bias=True, dtype=np.float32) / expected - 1).max() < 1
 
 

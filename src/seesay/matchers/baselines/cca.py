@@ -7,7 +7,6 @@ covariances that are accumulated in batches, so the features are never all in me
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -30,13 +29,17 @@ class Covariances:
 
     Rows are centred, multiplied in the precision of the batches (at least float32), and added in float64 on
     the device of the first batch.
+
+    Attributes:
+        n: how many pairs.
+        precision: of the batches.
     """
 
     def __init__(self) -> None:
         self.n = 0
         self.precision = torch.float32
-        self._means: list[Tensor] = []
-        self._products: list[Tensor] = []
+        self._widths = (0, 0)
+        self._mean = self._product = torch.zeros(0)
 
     def add(self, x: Tensor, y: Tensor) -> None:
         """Add a batch, (b, p) and (b, q), whose rows belong together.
@@ -44,76 +47,55 @@ class Covariances:
         Raises:
             SeesayError: the shapes differ from each other or from earlier batches, or a value is not finite.
         """
-        sides = [side.double() if side.dtype == torch.float64 else side.float() for side in (x, y)]
-        self._check(sides)
+        self._check(x, y)
         if not len(x):
             return
         if not self.n:
-            self.precision = max((side.dtype for side in sides), key=lambda dtype: dtype.itemsize)
-            widths = [side.shape[1] for side in sides]
-            self._means = [x.new_zeros(width, dtype=torch.float64) for width in widths]
-            shapes = ((widths[0], widths[0]), (widths[1], widths[1]), tuple(widths))
-            self._products = [x.new_zeros(shape, dtype=torch.float64) for shape in shapes]
-        left, right = (
-            self._centred(side, mean).to(self.precision)
-            for side, mean in zip(sides, self._means, strict=True)
-        )
-        self.n += len(x)
-        for total, product in zip(self._products, _products(left, right), strict=True):
-            total += product
+            self._widths, width = (x.shape[1], y.shape[1]), x.shape[1] + y.shape[1]
+            self.precision = torch.float64 if torch.float64 in (x.dtype, y.dtype) else torch.float32
+            self._mean = x.new_zeros(width, dtype=torch.float64)
+            self._product = x.new_zeros(width, width, dtype=torch.float64)
+        rows, b, n = torch.cat([x.to(self.precision), y.to(self.precision)], dim=1), len(x), self.n
+        own = rows.mean(dim=0, dtype=torch.float64)
+        step = own - self._mean
+        self._mean += step * (b / (n + b))
+        # With a row for the change of the mean, the products add up to those of all rows minus the mean of
+        # all (Chan, Golub, LeVeque 1983).
+        shift = step * (n * b / (n + b)) ** 0.5
+        centred = torch.cat([rows - own.to(self.precision), shift[None].to(self.precision)])
+        self._product += centred.T @ centred
+        self.n += b
 
     @property
     def means(self) -> tuple[Tensor, Tensor]:
         """The means of x, (p,), and of y, (q,)."""
-        return self._means[0], self._means[1]
+        x, y = torch.split(self._mean, list(self._widths))
+        return x, y
 
     @property
-    def xx(self) -> Tensor:
-        """Covariance of x, (p, p), with the divisor n."""
-        return self._products[0] / self.n
+    def parts(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Covariances of x, (p, p), and of y, (q, q), and between them, (p, q), with the divisor n."""
+        p = self._widths[0]
+        every = self._product / self.n
+        return every[:p, :p], every[p:, p:], every[:p, p:]
 
-    @property
-    def yy(self) -> Tensor:
-        """Covariance of y, (q, q)."""
-        return self._products[1] / self.n
-
-    @property
-    def xy(self) -> Tensor:
-        """Cross-covariance, (p, q)."""
-        return self._products[2] / self.n
-
-    def _centred(self, side: Tensor, mean: Tensor) -> Tensor:
-        """Return the centred batch with a row for the change of the running mean, which is updated.
-
-        The products then add up to those of all rows minus the mean of all (Chan, Golub, LeVeque 1983).
-        """
-        own = side.mean(dim=0, dtype=torch.float64)
-        b, n = len(side), self.n
-        step = own - mean
-        mean += step * (b / (n + b))
-        shift = step * (n * b / (n + b)) ** 0.5
-        return torch.cat([side - own.to(side.dtype), shift[None].to(side.dtype)])
-
-    def _check(self, sides: list[Tensor]) -> None:
-        x, y = (tuple(side.shape) for side in sides)
-        if len(x) != 2 or len(y) != 2 or x[0] != y[0]:
-            raise SeesayError(f"CCA: batches of shape {x} and {y}; they must be (b, p) and (b, q).")
-        before = tuple(len(mean) for mean in self._means)
-        if before and before != (x[1], y[1]):
-            raise SeesayError(f"CCA: features of width {x[1]} and {y[1]} after batches of width {before}.")
-        for name, side in zip(("image", "sentence"), sides, strict=True):
+    def _check(self, x: Tensor, y: Tensor) -> None:
+        shapes = tuple(x.shape), tuple(y.shape)
+        if x.ndim != 2 or y.ndim != 2 or len(x) != len(y):
+            raise SeesayError(
+                f"CCA: batches of shape {shapes[0]} and {shapes[1]}; they must be (b, p) and (b, q)."
+            )
+        widths = x.shape[1], y.shape[1]
+        if self.n and self._widths != widths:
+            raise SeesayError(
+                f"CCA: features of width {widths[0]} and {widths[1]} after batches of {self._widths}."
+            )
+        for name, side in (("image", x), ("sentence", y)):
             if len(side) and not bool(torch.isfinite(side.sum())):
                 raise SeesayError(
                     f"CCA: a NaN or infinity in the {name} features of pairs {self.n} to "
                     f"{self.n + len(side) - 1}; check the encoder's weights or the features' file."
                 )
-
-
-def _products(left: Tensor, right: Tensor) -> Iterable[Tensor]:
-    """Yield the products one by one, so that only one is in memory."""
-    yield left.T @ left
-    yield right.T @ right
-    yield left.T @ right
 
 
 class CcaSolution(NamedTuple):
@@ -153,9 +135,10 @@ def solve_cca(covariances: Covariances, dim: int, ridge_x: float, ridge_y: float
     if covariances.n < 2:
         raise SeesayError(f"CCA: {covariances.n} pairs of features; it needs at least two.")
     _check_dim(dim, *(len(mean) for mean in covariances.means))
-    left = _cholesky(covariances.xx, ridge_x, "image", covariances)
-    right = _cholesky(covariances.yy, ridge_y, "sentence", covariances)
-    whitened = linalg.solve_triangular(left, covariances.xy.cpu().numpy(), lower=True, check_finite=False)
+    of_x, of_y, across = (part.cpu().numpy().copy() for part in covariances.parts)
+    left = _cholesky(of_x, ridge_x, "image", covariances)
+    right = _cholesky(of_y, ridge_y, "sentence", covariances)
+    whitened = linalg.solve_triangular(left, across, lower=True, check_finite=False)
     whitened = linalg.solve_triangular(right, whitened.T, lower=True, check_finite=False).T
     u, correlations, v = _leading_singular(whitened, dim)
     x_map = linalg.solve_triangular(left, u, lower=True, trans="T", check_finite=False)
@@ -173,9 +156,8 @@ def _check_dim(dim: int, *widths: int) -> None:
         )
 
 
-def _cholesky(covariance: Tensor, ridge: float, side: str, of: Covariances) -> Floats:
-    """Return the lower Cholesky factor of the covariance with its ridge."""
-    matrix: Floats = covariance.cpu().numpy()
+def _cholesky(matrix: Floats, ridge: float, side: str, of: Covariances) -> Floats:
+    """Return the lower Cholesky factor of a covariance with its ridge, which is overwritten."""
     width = len(matrix)
     variances = matrix.diagonal() + ridge * matrix.diagonal().mean()
     np.fill_diagonal(matrix, variances)
