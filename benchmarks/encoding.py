@@ -37,6 +37,7 @@ from torch import Tensor, nn
 from benchmarks._harness import arguments, peak_mib, report
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import decode
+from seesay.data.sources import MemorySource
 from seesay.data.walk import walk_files
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.efficientnet import load_lite
@@ -160,19 +161,14 @@ def compare(name: str, cores: int, encoder: ImageEncoder, images: list[bytes]) -
 
 
 @dataclass(frozen=True)
-class Distinct:
+class Distinct(MemorySource):
     """The bytes of a JPEG followed by a number: different content, same pixels."""
 
-    jpeg: bytes
     number: int
 
-    def read(self, limit: int | None = None) -> bytes:
+    def read(self) -> bytes:
         """Return the JPEG and the number; decoders ignore data after the end of the picture."""
-        return (self.jpeg + self.number.to_bytes(4))[:limit]
-
-    def place(self) -> str:
-        """Return nothing: it is not at a URL."""
-        return ""
+        return self.data + self.number.to_bytes(4)
 
 
 def fill(data: Path, count: int) -> float:

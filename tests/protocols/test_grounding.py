@@ -8,7 +8,7 @@ import pytest
 
 from seesay.data.boxes import vote
 from seesay.data.readers import read_corpus
-from seesay.data.readers.phrase_table import GUESSED_SIZE
+from seesay.data.readers.phrases import GUESSED_SIZE
 from seesay.errors import SeesayError
 from seesay.metrics import grounding_recall
 from seesay.protocols.base import Options

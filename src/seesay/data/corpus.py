@@ -7,24 +7,16 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.boxes import enclosing
 from seesay.data.features import FeatureRows
+from seesay.data.sources import Source
 from seesay.errors import SeesayError
 
 SPLITS = ("train", "val", "test")
-
-
-class ByteSource(Protocol):
-    """Where the encoded bytes of one image are: in a file of its own, or in memory."""
-
-    def read(self) -> bytes:
-        """Return the encoded image; raise ImageError if it cannot be read."""
-        ...
 
 
 Box = tuple[float, float, float, float]
@@ -41,7 +33,7 @@ class CorpusImage:
 
     name: str
     split: str
-    source: ByteSource | None = None
+    source: Source | None = None
     row: int | None = None
     size: tuple[int, int] = (0, 0)
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from seesay.data.corpus import ByteSource, Corpus
+from seesay.data.corpus import Corpus
 from seesay.data.images import content_key
 from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.files import canonical_split
-from seesay.data.sources import FileSource, MemorySource
+from seesay.data.sources import FileSource, MemorySource, Source
 from seesay.errors import SeesayError
 from seesay.paths import home_expanded
 
@@ -59,7 +59,7 @@ def corpus_of(rows: Iterable[tuple[Any, str | Sequence[str], str | None]], name:
     return builder.finish()
 
 
-def _source(image: Any) -> ByteSource:
+def _source(image: Any) -> Source:
     if isinstance(image, Mapping):
         image = image["path"] if image.get("bytes") is None else image["bytes"]
     if isinstance(image, str | Path):

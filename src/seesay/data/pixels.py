@@ -70,14 +70,17 @@ def to_rgb(image: Image.Image, data: bytes = b"") -> NDArray[np.uint8]:
             tile = Image.fromarray(np.where(values == transparent, np.uint8(255), levels))
         elif from_cmyk is not None:
             tile = ImageCms.applyTransform(tile, from_cmyk) or tile
-        tile = _in_mode(tile, "RGBA" if tile.has_transparency_data else "RGB")
+        mode = "RGBA" if tile.has_transparency_data else "RGB"
+        tile = tile if tile.mode == mode else tile.convert(mode)  # a copy would double the time
         left, upper, right, lower = box
         part = pixels[upper:lower, left:right]
         part[:] = np.asarray(tile)[..., :3]
         if convert is not None:
             convert(part)
         if tile.mode == "RGBA":
-            _lay_on_white(part, np.asarray(tile.getchannel("A")))
+            white = Image.new("RGB", tile.size, "white")
+            white.paste(Image.fromarray(part), mask=tile.getchannel("A"))
+            part[:] = np.asarray(white)
     return pixels
 
 
@@ -91,18 +94,6 @@ def middle(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     most = _LONGEST * min(height, width)
     y, x = max(height - most, 0) // 2, max(width - most, 0) // 2
     return pixels[y : height - y, x : width - x]
-
-
-def _lay_on_white(pixels: NDArray[np.uint8], alpha: NDArray[np.uint8]) -> None:
-    """Composite RGB pixels, (h, w, 3), on white in place."""
-    white = Image.new("RGB", pixels.shape[1::-1], "white")
-    white.paste(Image.fromarray(pixels), mask=Image.fromarray(alpha))
-    pixels[:] = np.asarray(white)
-
-
-def _in_mode(image: Image.Image, mode: str) -> Image.Image:
-    """Convert an image; one that has the mode is not copied, which would double the time."""
-    return image if image.mode == mode else image.convert(mode)
 
 
 def _tiles(image: Image.Image) -> Iterator[tuple[int, int, int, int]]:
@@ -126,16 +117,12 @@ def _range(image: Image.Image) -> tuple[float, float]:
     low, high = np.inf, -np.inf
     for box in _tiles(image):
         values = np.asarray(image.crop(box))
-        if not np.isfinite((values.min(), values.max())).all():  # rare, and masking is slow
-            values = values[np.isfinite(values)]
-        if values.size:
+        if (values := values[np.isfinite(values)]).size:
             low, high = min(low, float(values.min())), max(high, float(values.max()))
-    if low > high:
-        return 0.0, 1.0
-    if low >= 0:
-        fractions = image.mode == "F" and high <= 1
-        return 0.0, 1.0 if fractions else 255.0 if high <= 255 else 65535.0 if high <= 65535 else high
-    return low, high
+    if 0 <= low <= high:
+        known = ((1.0,) if image.mode == "F" else ()) + (255.0, 65535.0, high)
+        return 0.0, next(each for each in known if high <= each)
+    return (low, high) if low <= high else (0.0, 1.0)
 
 
 def _eight_bits(values: NDArray[np.generic], low: float, high: float) -> NDArray[np.uint8]:

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
+from typing import TypeAlias
 
 from seesay.errors import ImageError, UnavailableImageError, first_line
 from seesay.paths import open_file
@@ -49,6 +50,9 @@ class FileSource:
             raise UnavailableImageError(f"{self.path}: cannot be read ({error.strerror}).") from error
         except ValueError as error:
             raise ImageError(f"{self.path}: cannot be a path ({first_line(error)}).") from error
+
+
+Source: TypeAlias = FileSource | MemorySource
 
 
 def read_image(file: FileIO) -> bytes:

@@ -29,7 +29,7 @@ _Walked = tuple[Path, _Patterns]  # a folder, and what is left out in it
 
 def walk_files(
     root: Path,
-    problem: Problem | None = None,
+    problem: Problem = lambda *_: None,
     *,
     exclude: Sequence[str] = (),
     walked: list[Path] | None = None,
@@ -66,26 +66,35 @@ def walk_files(
                 with os.scandir(folder) as entries:
                     there = sorted(entries, key=lambda entry: entry.name)
             except OSError as error:  # no permission, or a path too long for the system
-                (problem or _ignore)(folder, _reason(error), True)
+                problem(folder, _reason(error), True)
                 continue
             seen.add((status.st_dev, status.st_ino))
-            if folder != root and (left := _left_out({entry.name for entry in there})):
-                (problem or _ignore)(folder, left, False)
+            names = {entry.name for entry in there}
+            is_own = "index.sqlite" in names or {"run.json", "weights.safetensors"} <= names
+            if folder != root and (is_own or ".nomedia" in names):
+                problem(folder, OWN if is_own else EXCLUDED, False)
                 continue
             if walked is not None:
                 walked.append(folder)
-            if any(entry.name == IGNORE_FILE for entry in there):
-                excluded += _listed_in(folder, problem or _ignore)
+            if IGNORE_FILE in names:
+                excluded += _listed_in(folder, problem)
             for entry in there:
-                left = SYSTEM if entry.name.lower() in _SYSTEM else EXCLUDED
-                if left == SYSTEM or (not _is_hidden(entry.name) and _is_excluded(entry, excluded)):
-                    (problem or _ignore)(Path(entry.path), left, False)
-                elif not _is_hidden(entry.name):
-                    kind = _kind(entry, None if outside else root, problem or _ignore, linked)
+                path = Path(entry.path)
+                if entry.name.lower() in _SYSTEM:
+                    problem(path, SYSTEM, False)
+                elif entry.name.startswith(".") or entry.name == "__MACOSX":
+                    continue
+                elif any(
+                    pattern.fullmatch(f"/{path.relative_to(above).as_posix()}".casefold())
+                    for above, pattern in excluded
+                ):
+                    problem(path, EXCLUDED, False)
+                else:
+                    kind = _kind(entry, None if outside else root, problem, linked)
                     if kind == "folder":
-                        (links if entry.is_symlink() else folders).append((Path(entry.path), excluded))
+                        (links if entry.is_symlink() else folders).append((path, excluded))
                     elif kind == "file":
-                        yield Path(entry.path)
+                        yield path
         level = folders
 
 
@@ -122,14 +131,6 @@ def _listed_in(folder: Path, told: Problem) -> _Patterns:
     return ((folder, pattern),) if pattern else ()
 
 
-def _is_excluded(entry: os.DirEntry[str], excluded: _Patterns) -> bool:
-    path = Path(entry.path)
-    return any(
-        pattern.fullmatch(f"/{path.relative_to(folder).as_posix()}".casefold())
-        for folder, pattern in excluded
-    )
-
-
 def _kind(entry: os.DirEntry[str], root: Path | None, told: Problem, linked: bool) -> str:
     """Return "folder", "file", or "" for what is left out; see `walk_files`."""
     path = Path(entry.path)
@@ -148,21 +149,6 @@ def _kind(entry: os.DirEntry[str], root: Path | None, told: Problem, linked: boo
     except (OSError, RuntimeError) as error:  # RuntimeError for a loop, up to Python 3.12
         told(path, _reason(error), True)
     return ""
-
-
-def _left_out(names: set[str]) -> str:
-    """Return why a folder with these files is left out; "" if it is not."""
-    if "index.sqlite" in names or {"run.json", "weights.safetensors"} <= names:
-        return OWN
-    return EXCLUDED if ".nomedia" in names else ""
-
-
-def _is_hidden(name: str) -> bool:
-    return name.startswith(".") or name == "__MACOSX"
-
-
-def _ignore(_path: Path, _reason: str, _unread: bool) -> None:
-    pass
 
 
 def _reason(error: Exception) -> str:

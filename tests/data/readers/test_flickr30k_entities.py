@@ -2,7 +2,7 @@ import pytest
 
 from seesay.data.readers import read_corpus
 from seesay.data.readers.builder import NO_SPLIT_LISTED, TWO_SPLITS
-from seesay.data.readers.flickr30k_entities import BAD_ANNOTATION, NO_BOX, NOT_VISUAL, SCENE_ONLY
+from seesay.data.readers.phrases import BAD_ANNOTATION, NO_BOX, NOT_VISUAL, SCENE_ONLY
 from seesay.errors import SeesayError
 
 XML = """<annotation><filename>{id}.jpg</filename>

@@ -153,16 +153,7 @@ def register_reader(reader: R) -> R:
 
 
 def choose_reader(path: Path, format: str | None, phrases: bool) -> Reader:
-    """Return the reader of that format, or the first that recognises the path.
-
-    Args:
-        path: a folder or file.
-        format: the name of a reader.
-        phrases: True for phrases with boxes, False for sentences.
-
-    Raises:
-        SeesayError: there is no such reader, it reads the other kind, or no reader recognises the path.
-    """
+    """Return the reader of that format, or the first that recognises the path; see `read_corpus`."""
     if format is not None:
         if READERS[format].has_boxes != phrases:
             kind = "phrases with boxes" if phrases else "sentences"
@@ -173,18 +164,15 @@ def choose_reader(path: Path, format: str | None, phrases: bool) -> Reader:
     for reader in readers:
         if reader.recognises(path):
             return reader
-    if other := next((other for other in READERS.values() if _is_of_other_kind(other, path, phrases)), None):
-        what, advice = ("sentences", "leave out") if phrases else ("phrases with boxes", "read them with")
-        raise SeesayError(f"{path}: {what} ({other.name}); {advice} --phrases.")
+    for other in READERS.values():
+        if other.has_boxes != phrases and other.name != "folder" and other.recognises(path):
+            what, advice = ("sentences", "leave out") if phrases else ("phrases with boxes", "read them with")
+            raise SeesayError(f"{path}: {what} ({other.name}); {advice} --phrases.")
     if not phrases and tables_in(path):
         return READERS["table"]  # it says which columns are missing
     known = "; ".join(f"{reader.name}: {reader.looks_like}" for reader in readers)
     what = "format of phrases" if phrases else "format"
     raise SeesayError(f"{path}: not in a {what} that seesay recognises. It reads {known}.")
-
-
-def _is_of_other_kind(reader: Reader, path: Path, phrases: bool) -> bool:
-    return reader.has_boxes != phrases and reader.name != "folder" and reader.recognises(path)
 
 
 for _module in iter_modules(__path__, f"{__name__}."):

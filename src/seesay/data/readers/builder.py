@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from seesay.data.boxes import clip
 from seesay.data.characters import composed
-from seesay.data.corpus import Box, ByteSource, Corpus, CorpusImage, Issues, Omission, Sentence
+from seesay.data.corpus import Box, Corpus, CorpusImage, Issues, Omission, Sentence
 from seesay.data.features import FeatureRows
 from seesay.data.images import EncodedImage
 from seesay.data.known import known_name
 from seesay.data.readers.files import canonical_split, read_lines, seeded_splits
 from seesay.data.readers.finder import ImageFinder
+from seesay.data.sources import Source
 from seesay.errors import ImageError, SeesayError
 
 MISSING_IMAGE = Omission("image listed but missing, dropped with its sentences")
@@ -99,7 +100,7 @@ class CorpusBuilder:
         self._position: dict[str, int] = {}
         self._missing: set[str] = set()
         self._used: set[Path] = set()
-        self._named: dict[ByteSource, str] = {}  # a file may be listed with and without its suffix
+        self._named: dict[Source, str] = {}  # a file may be listed with and without its suffix
 
     @cached_property
     def finder(self) -> ImageFinder:
@@ -176,7 +177,7 @@ class CorpusBuilder:
         self,
         name: str,
         split: str | None,
-        source: ByteSource | None = None,
+        source: Source | None = None,
         row: int | None = None,
         size: tuple[int, int] = (0, 0),
     ) -> int:

@@ -69,7 +69,7 @@ class ImageFinder:
             for images, spelled in ((self._by_end, end), (self._by_folded_end, end.casefold())):
                 if spelled in images:
                     if len(images[spelled]) > 1:
-                        both = ", ".join(str(each.path) for each in images[spelled])
+                        both = ", ".join(str(each.path.relative_to(self._root)) for each in images[spelled])
                         self._issues.add(AMBIGUOUS, f"{spelled}: {both}")
                     return images[spelled][0]
         if exists and is_absolute:

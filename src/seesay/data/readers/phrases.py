@@ -1,22 +1,21 @@
-"""Flickr30k Entities: `Annotations/<id>.xml`, `Sentences/<id>.txt`, lists `train.txt`, `val.txt`, `test.txt`.
-
-A sentence is written `[/EN#283585/people An older man] plays [/EN#283586/instruments his guitar] .`; the
-XML gives the boxes of each entity, in pixels counted from one, the last ones included, or none.
-Source: Plummer et al., "Flickr30k Entities", IJCV 2017.
-"""
+"""Phrases with boxes: Flickr30k Entities (Plummer et al., IJCV 2017), and tables."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 from xml.etree import ElementTree
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from seesay.data.boxes import MOST_PIXELS, from_inclusive
 from seesay.data.corpus import SPLITS, Box, Omission
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import NO_SPLIT_LISTED, CorpusBuilder
-from seesay.data.readers.files import read_lines
+from seesay.data.readers.files import MALFORMED_LINE, canonical_split, read_lines
+from seesay.data.readers.tables import TableFormat
 
 _MOST_PAIRS = 10_000  # names times boxes of one object; real annotations have a few
 BAD_ANNOTATION = Omission("annotation missing, truncated or malformed, image dropped")
@@ -25,6 +24,9 @@ SCENE_ONLY = "phrase of the whole scene without a box, left out"
 NO_BOX = "phrase without a box, left out"
 # Takes linear time: "[" begins another phrase, and possessive quantifiers (++) do not backtrack.
 _PHRASE = re.compile(r"\[/EN#(?P<entity>[^/\s\[\]]++)/(?P<kinds>[^\s\[]++)\s++(?P<words>[^\[\]]*+)\]")
+GUESSED_SIZE = "box on an image of guessed size outside train, left out"
+_TABLE = TableFormat(("image",), ("phrase",), ("x1",), ("y1",), ("x2",), ("y2",))
+_Key = tuple[int, int | None, str, str | None, tuple[float, float] | None]
 
 
 @dataclass(slots=True)
@@ -46,7 +48,11 @@ class _NoDoctype(ElementTree.TreeBuilder):
 
 @register_reader
 class Flickr30kEntitiesReader(Reader):
-    """Reads the annotations and sentences of a folder."""
+    """Reads `Annotations/<id>.xml`, `Sentences/<id>.txt`, and lists `train.txt`, `val.txt`, `test.txt`.
+
+    A sentence is written `[/EN#283585/people An older man] plays [/EN#283586/instruments his guitar] .`; the
+    XML gives the boxes of each entity, in pixels counted from one, the last ones included, or none.
+    """
 
     name = "flickr30k-entities"
     looks_like = "Annotations/*.xml and Sentences/*.txt"
@@ -117,3 +123,84 @@ def _number(element: ElementTree.Element, path: str) -> float:
     if not abs(number) < MOST_PIXELS:  # also rejects NaN
         raise ValueError(f"<{path}> is {text}")
     return number
+
+
+_Pixels = Annotated[float, Field(ge=-MOST_PIXELS, le=MOST_PIXELS)]
+_Side = Annotated[float, Field(ge=1, le=MOST_PIXELS)]
+
+
+class _Row(BaseModel):
+    """A row of a table, without its empty cells."""
+
+    model_config = ConfigDict(str_strip_whitespace=True, coerce_numbers_to_str=True)
+
+    image: str
+    phrase: str
+    x1: _Pixels
+    y1: _Pixels
+    x2: _Pixels
+    y2: _Pixels
+    split: str | None = None
+    sentence: int = -1
+    width: _Side | None = None
+    height: _Side | None = None
+    origin: Annotated[int, Field(ge=0, le=1)] | None = None
+    size: str = ""
+    chain: str | None = None
+    kind: str = ""
+
+
+@register_reader
+class PhraseTableReader(Reader):
+    """Reads a table of any kind with a row for each box.
+
+    The columns are `image`, `phrase`, `x1`, `y1`, `x2` and `y2`.
+
+    Optional columns:
+
+    - `split`: train, val or test; without it, images are split 80/10/10.
+    - `sentence`: which of the image's sentences contains the phrase, from 0; −1 if unknown.
+    - `width`, `height`: the size of the image that the boxes were drawn on. Boxes are rescaled to the image
+      that is found; without these columns they are in its pixels.
+    - `origin`: 0 or 1. At 0 coordinates are continuous from zero and x2, y2 exclusive; at 1 they are pixels
+      counted from one, x2 and y2 the last ones inside, as in Flickr30k Entities. The default is 1 if `width`
+      and `height` are given (Flickr30k's own table), else 0.
+    - `size`: how width and height are known. A row with `guess` is dropped unless its split is train.
+    - `chain`: phrases of an image with the same value name the same entity. `kind`: such as people/clothing.
+
+    Rows with the same image, sentence, phrase and chain are the boxes of one phrase.
+    """
+
+    name = "phrase-table"
+    looks_like = "table with image, phrase, x1, y1, x2, y2"
+    has_boxes = True
+    order = 30
+
+    def files(self, path: Path) -> list[Path]:
+        return _TABLE.files(path)
+
+    def add(self, path: Path, builder: CorpusBuilder) -> None:
+        (file,) = self.find(path, single=True)
+        groups = dict[_Key, tuple[str, tuple[str, ...], list[Box]]]()
+        for where, cells in _TABLE.rows(file, builder.issues):
+            filled = {name: cell for name, cell in cells.items() if str("" if cell is None else cell).strip()}
+            try:
+                row = _Row.model_validate(filled)
+            except ValidationError as error:
+                first = error.errors()[0]
+                builder.issues.leave_out(MALFORMED_LINE, f"{where}: {first['loc'][0]}: {first['msg']}")
+                continue
+            split = canonical_split(row.split, where) if row.split else None
+            if row.size == "guess" and split != "train":
+                builder.issues.add(GUESSED_SIZE, where)
+            elif (at := builder.find_image(row.image, split, where, measured=True)) is not None:
+                frame = (row.width, row.height) if row.width and row.height else None
+                box: Box = (row.x1, row.y1, row.x2, row.y2)
+                if row.origin or (row.origin is None and frame):
+                    box = tuple(from_inclusive([box])[0].tolist())
+                number = row.sentence if row.sentence >= 0 else None
+                kinds = tuple(filter(None, row.kind.split("/")))
+                key = at, number, row.phrase, row.chain, frame
+                groups.setdefault(key, (where, kinds, []))[2].append(box)
+        for (image, number, text, chain, frame), (where, kinds, boxes) in groups.items():
+            builder.phrase(text, image, boxes, where, frame, chain, kinds, number)
