@@ -23,7 +23,8 @@ from benchmarks._harness import arguments, report
 from benchmarks.encoding import PRODUCT, best_of_turns, flops, jpegs, one_core
 from seesay.data.images import decode
 from seesay.encoders.images.base import load_image_encoder, resize, squares_of
-from seesay.encoders.images.efficientnet import load_squares, run_squares
+from seesay.encoders.images.efficientnet import MAP_CHANNELS, lite_network, load_lite
+from seesay.encoders.networks.lite import PixelsToMaps
 from seesay.encoders.proposals import propose
 from seesay.encoders.regions import NETWORK, SIDE, load_region_encoder
 
@@ -59,7 +60,7 @@ def measure(images: list[NDArray[np.uint8]]) -> dict[str, Any]:
     pooled = load_region_encoder("roi-pooling")
     one = load_image_encoder("efficientnet-lite0")
     boxes = [propose(pixels, COUNT) for pixels in images]
-    network = run_squares(NETWORK, ["fine", "coarse"], SIDE, "cpu")
+    network, _ = lite_network(NETWORK, MAP_CHANNELS, SIDE, "cpu")
     squares = [resize(pixels, SIDE, SIDE)[None] for pixels in images]
     pairs = list(zip(images, boxes, strict=True))
     a, b = torch.rand(PRODUCT, PRODUCT), torch.rand(PRODUCT, PRODUCT)
@@ -74,7 +75,7 @@ def measure(images: list[NDArray[np.uint8]]) -> dict[str, Any]:
         time.process_time,
     )
     ms = {name: 1e3 * best / len(images) for name, best in times.items()}
-    work = flops(load_squares(NETWORK, ["fine", "coarse"]), torch.from_numpy(squares[0]))
+    work = flops(PixelsToMaps(load_lite(NETWORK).network).eval(), torch.from_numpy(squares[0]))
     rate = 2 * PRODUCT**3 / times["product"]
     floor = 1e3 * work / rate
     return {

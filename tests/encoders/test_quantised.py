@@ -15,7 +15,8 @@ import seesay
 from seesay.data.images import decode
 from seesay.encoders import load_image_encoder, load_region_encoder, load_sentence_encoder
 from seesay.encoders.images.base import resize
-from seesay.encoders.images.efficientnet import LITE, load_lite, load_squares
+from seesay.encoders.images.efficientnet import LITE, load_lite
+from seesay.encoders.networks.lite import PixelsToMaps
 from seesay.encoders.networks.sentences import load_minilm
 from seesay.encoders.regions import NETWORK, SIDE
 from seesay.encoders.sentences.minilm import MAX_LENGTH, packaged_folder
@@ -99,7 +100,7 @@ def test_maps_of_regions_are_near_those_of_the_packaged_network(photos, opened) 
     pixels = squares(photos[:4], SIDE)
     with torch.inference_mode():
         expected = [
-            each.numpy() for each in load_squares(NETWORK, ["fine", "coarse"])(torch.from_numpy(pixels))
+            each.numpy() for each in PixelsToMaps(load_lite(NETWORK).network).eval()(torch.from_numpy(pixels))
         ]
     found = opened(NETWORK).run(["fine", "coarse"], {"pixels": pixels})
     for maps, wanted in zip(found, expected, strict=True):

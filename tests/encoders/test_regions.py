@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from seesay.encoders import REGION_ENCODERS, list_encoders
 from seesay.encoders.images.base import resize
-from seesay.encoders.images.efficientnet import load_squares, run_squares
+from seesay.encoders.images.efficientnet import MAP_CHANNELS, lite_network, load_lite
 from seesay.encoders.networks import in_pytorch
+from seesay.encoders.networks.lite import PixelsToMaps
 from seesay.encoders.regions import (
     NETWORK,
     SIDE,
@@ -126,7 +127,7 @@ BOXES = np.array([[0, 0, 270, 180], [30, 20, 200, 120], [250, 160, 400, 300], [5
 
 def test_pooled_regions_are_those_of_the_network_run_plainly(photo: np.ndarray) -> None:
     rows = load_region_encoder("roi-pooling").encode(photo, BOXES)
-    network = load_squares(NETWORK, ["fine", "coarse"]).network
+    network = PixelsToMaps(load_lite(NETWORK).network).eval().network
     seen: list[np.ndarray] = []
     for block in (10, 15):  # the last of strides 16 and 32
         network._blocks[block].register_forward_hook(
@@ -144,9 +145,9 @@ def test_pooled_regions_are_those_of_the_network_run_plainly(photo: np.ndarray) 
 
 def test_the_exported_maps_are_those_in_pytorch(photo: np.ndarray) -> None:
     pixels = resize(photo, SIDE, SIDE)[None]
-    eager = in_pytorch(load_squares(NETWORK, ["fine", "coarse"]), "cpu")(pixels)
-    network = run_squares(NETWORK, ["fine", "coarse"], SIDE, "cpu")
-    for exported, other in zip(network(pixels), eager, strict=True):
+    eager = in_pytorch(PixelsToMaps(load_lite(NETWORK).network).eval(), "cpu")(pixels)
+    network, _ = lite_network(NETWORK, MAP_CHANNELS, SIDE, "cpu")
+    for exported, other in zip(network(pixels).values(), eager, strict=True):
         np.testing.assert_allclose(exported, other, atol=2e-3)
 
 

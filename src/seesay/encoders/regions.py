@@ -27,7 +27,7 @@ from seesay.data.images import content_key, decode
 from seesay.encoders import REGION_ENCODERS, Encoder, proposals, register_region_encoder
 from seesay.encoders.detector import Detector, confidences_in
 from seesay.encoders.images.base import resize
-from seesay.encoders.images.efficientnet import EIGHT_BITS, MAP_CHANNELS, run_squares, weights_of
+from seesay.encoders.images.efficientnet import EIGHT_BITS, MAP_CHANNELS, lite_network, weights_of
 from seesay.encoders.images.encode import Filled, bytes_of, fill
 from seesay.encoders.proposals import NMS, propose
 from seesay.encoders.settings import PRECOMPUTED, AnyEncoder, EncoderSettings
@@ -201,17 +201,17 @@ class PoolingEncoder(RegionEncoder):
 
     @classmethod
     def load(cls, settings: EncoderSettings, device: str, run: Path | None) -> RegionEncoder:
-        network, dim = settings.get("network") or NETWORK, BINS * BINS * sum(MAP_CHANNELS)
-        squares = run_squares(network, ["fine", "coarse"], SIDE, device, run)
+        network, dim = settings.get("network") or NETWORK, BINS * BINS * sum(MAP_CHANNELS.values())
+        maps_of, sessions = lite_network(network, MAP_CHANNELS, SIDE, device, run)
 
         def compute(pixels: Pixels, boxes: Boxes) -> Vectors:
             shares: Boxes = np.divide(boxes, np.array(pixels.shape[1::-1] * 2, np.float32))
-            strides = squares(resize(pixels, SIDE, SIDE)[None])  # maps (1, h, w, c), of stride 16 and 32
-            return np.concatenate([pool_regions(maps[0], shares, BINS) for maps in strides], axis=1)
+            strides = maps_of(resize(pixels, SIDE, SIDE)[None])  # maps (1, h, w, c), of stride 16 and 32
+            return np.concatenate([pool_regions(maps[0], shares, BINS) for maps in strides.values()], axis=1)
 
         what = f"side={SIDE} bicubic pool={BINS} v2"
         encoder = cls(f"{network}:roi", weights_of(network), what, dim, compute)
-        encoder.sessions = squares.sessions
+        encoder.sessions = sessions
         return encoder
 
 

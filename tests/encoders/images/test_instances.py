@@ -13,10 +13,12 @@ from seesay.data.corpus import CorpusImage
 from seesay.data.images import decode
 from seesay.data.sources import FileSource
 from seesay.encoders.images.base import load_image_encoder, resize
-from seesay.encoders.images.efficientnet import load_lite
+from seesay.encoders.images.efficientnet import DIMS, load_lite
 from seesay.encoders.images.encode import encode_images, fill_stores
-from seesay.encoders.images.instances import CLASSES, COUNT
+from seesay.encoders.images.instances import COUNT
 from seesay.encoders.proposals import SIDE, diverse_regions
+
+CLASSES = DIMS["logits"]
 
 
 @pytest.fixture(scope="module")

@@ -57,10 +57,7 @@ class SharedPixels(np.ndarray[Any, np.dtype[np.uint8]]):
 
 def ten_crops(pixels: Pixels, size: int) -> Pixels:
     """Crop the corners and the centre of the image, resized to a short side of size·256/224; mirror them."""
-    pixels = middle(pixels)
-    height, width = pixels.shape[:2]
-    scale = size * 256 / 224 / min(height, width)
-    large = resize(pixels, max(size, round(height * scale)), max(size, round(width * scale)))
+    large = _enlarged(pixels, size)
     down, right = large.shape[0] - size, large.shape[1] - size
     corners = [(0, 0), (0, right), (down, 0), (down, right), (down // 2, right // 2)]
     five = np.stack([large[y : y + size, x : x + size] for y, x in corners])
@@ -73,17 +70,18 @@ def random_crop(pixels: Pixels, size: int, kind: str, draw: np.random.Generator)
     The crop is from the image that is resized for the "ten" crops, or for other kinds from a square of side
     size·256/224.
     """
-    pixels = middle(pixels) if kind == TEN else pixels
-    height, width = pixels.shape[:2]
     side = round(size * 256 / 224)
-    scale = side / min(height, width)
-    tall, wide = (side, side)
-    if kind == TEN:
-        tall, wide = max(side, round(height * scale)), max(side, round(width * scale))
-    large = resize(pixels, tall, wide)
-    y, x = draw.integers(tall - size + 1), draw.integers(wide - size + 1)
+    large = _enlarged(pixels, size) if kind == TEN else resize(pixels, side, side)
+    y, x = (draw.integers(length - size + 1) for length in large.shape[:2])
     crop = large[y : y + size, x : x + size]
     return crop[:, ::-1] if draw.random() < 0.5 else crop
+
+
+def _enlarged(pixels: Pixels, size: int) -> Pixels:
+    pixels = middle(pixels)
+    height, width = pixels.shape[:2]
+    scale = size * 256 / 224 / min(height, width)
+    return resize(pixels, max(size, round(height * scale)), max(size, round(width * scale)))
 
 
 def squares_of(pixels: Pixels, boxes: NDArray[np.float32], size: int) -> list[Pixels]:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from seesay.arrays import Pixels
 from seesay.encoders import included_file, package_folder, register_image_encoder
-from seesay.encoders.images.base import TEN, Arrays, ImageEncoder
+from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, Network
 from seesay.encoders.images.tuned import tuned_file
 from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
@@ -36,15 +33,10 @@ class LiteWeights(NamedTuple):
     eight_bits: str
 
 
-CROPS = ("squash", TEN)  # of an image; the features of ten are averaged
 DIMS = {"pooled": 1280, "logits": 1000}  # of the arrays of each network
-MAP_CHANNELS = (112, 320)  # of EfficientNet-Lite0's last maps of stride 16 and 32
+MAP_CHANNELS = {"fine": 112, "coarse": 320}  # of EfficientNet-Lite0's last maps of stride 16 and 32
 EIGHT_BITS = "-int8"  # suffix of a network's name
-# The names of exported graphs by their outputs.
-_GRAPHS: dict[tuple[str, ...], str] = {
-    ("pooled", "logits"): "",
-    ("fine", "coarse"): "two-maps-",
-}
+_CROPS = {"crops": ("squash", TEN)}  # of an image; the features of ten are averaged
 
 LITE = {
     "efficientnet-lite0": LiteWeights(
@@ -65,22 +57,21 @@ LITE = {
 }
 
 
-def _by_crop(line: str) -> dict[str, str]:
-    """Describe the variants of a network, the first of them by `line`."""
-    return {
-        "": line,
-        "crops: ten": "the same, ten crops averaged (the papers' protocol)",
-    }
-
-
 @register_image_encoder("efficientnet-lite0")
 @register_image_encoder("efficientnet-lite1")
 @register_image_encoder("efficientnet-lite2")
+@register_image_encoder(f"efficientnet-lite0{EIGHT_BITS}")
+@register_image_encoder(f"efficientnet-lite1{EIGHT_BITS}")
+@register_image_encoder(f"efficientnet-lite2{EIGHT_BITS}")
 class LiteEncoder(ImageEncoder):
-    """An EfficientNet-Lite."""
+    """An EfficientNet-Lite; those in 8 bits are included and always run on the CPU."""
 
-    options: ClassVar = {**ImageEncoder.options, "crops": CROPS, "tuned": ()}
-    variants: ClassVar = _by_crop("ImageNet CNN, 1280-d pooled features, 1000 class logits")
+    options: ClassVar = {**ImageEncoder.options, **_CROPS, "tuned": ()}
+    variants: ClassVar = {
+        "": "ImageNet CNN, 1280-d pooled features, 1000 class logits; with -int8 in 8 bits, tuned with "
+        "seesay-small: included, and more than twice as fast on a CPU",
+        "crops: ten": "the same, ten crops averaged (the papers' protocol)",
+    }
 
     @classmethod
     def load(
@@ -89,49 +80,35 @@ class LiteEncoder(ImageEncoder):
         if tuned := settings.get("tuned"):
             tuned_file(tuned, run)  # report missing weights now, not at the first image
         side = side or LITE[settings.kind.removesuffix(EIGHT_BITS)].size
-        squares = run_squares(settings.kind, list(DIMS), side, device, run, tuned)
-        weights, crops = tuned or weights_of(settings.kind), settings.get("crops") or CROPS[0]
-        encoder = cls(settings.title, weights, side, DIMS, squares.named, crops)
-        encoder.sessions = squares.sessions
+        network, sessions = lite_network(settings.kind, DIMS, side, device, run, tuned)
+        weights, crop = tuned or weights_of(settings.kind), settings.get("crops") or "squash"
+        encoder = cls(settings.title, weights, side, DIMS, network, crop)
+        encoder.sessions, encoder.uses_gpu = sessions, not settings.kind.endswith(EIGHT_BITS)
         return encoder
-
-
-@register_image_encoder(f"efficientnet-lite0{EIGHT_BITS}")
-@register_image_encoder(f"efficientnet-lite1{EIGHT_BITS}")
-@register_image_encoder(f"efficientnet-lite2{EIGHT_BITS}")
-class EightBitLiteEncoder(LiteEncoder):
-    """An included EfficientNet-Lite in 8 bits; its last stages were tuned with seesay-small.
-
-    It always runs on the CPU.
-    """
-
-    variants: ClassVar = _by_crop(
-        "the network in 8 bits, tuned with seesay-small: included, and more than twice as fast on a CPU"
-    )
-    uses_gpu = False
 
 
 @register_image_encoder("efficientnet-lite0-stages")
 class StagesEncoder(ImageEncoder):
     """The means of EfficientNet-Lite0's last maps of stride 16 and 32, the inputs of its last layers."""
 
-    options: ClassVar = {**ImageEncoder.options, "crops": CROPS}
-    variants: ClassVar = _by_crop(
-        "means of EfficientNet-Lite0's last maps of stride 16 and 32, 432-d; beside its pooled features"
-    )
+    options: ClassVar = {**ImageEncoder.options, **_CROPS}
+    variants: ClassVar = {
+        "": "means of EfficientNet-Lite0's last maps of stride 16 and 32, 432-d; beside its pooled features",
+        "crops: ten": "the same, ten crops averaged (the papers' protocol)",
+    }
 
     @classmethod
     def load(cls, settings: EncoderSettings, device: str, run: Path | None = None) -> ImageEncoder:
-        network = settings.kind.removesuffix("-stages")
-        lite = LITE[network]
-        squares = run_squares(network, ["fine", "coarse"], lite.size, device, run)
+        lite = LITE["efficientnet-lite0"]
+        network, sessions = lite_network("efficientnet-lite0", MAP_CHANNELS, lite.size, device, run)
 
         def means(pixels: Pixels) -> Arrays:
-            return {"pooled": np.concatenate([maps.mean(axis=(1, 2)) for maps in squares(pixels)], axis=1)}
+            maps = network(pixels).values()
+            return {"pooled": np.concatenate([each.mean(axis=(1, 2)) for each in maps], axis=1)}
 
-        dims = {"pooled": sum(MAP_CHANNELS)}
-        encoder = cls(settings.title, lite.sha256, lite.size, dims, means, settings.get("crops") or CROPS[0])
-        encoder.sessions = squares.sessions
+        dims, crop = {"pooled": sum(MAP_CHANNELS.values())}, settings.get("crops") or "squash"
+        encoder = cls(settings.title, lite.sha256, lite.size, dims, means, crop)
+        encoder.sessions = sessions
         return encoder
 
 
@@ -141,66 +118,47 @@ def weights_of(network: str) -> str:
     return lite.eight_bits if network.endswith(EIGHT_BITS) else lite.sha256
 
 
-@dataclass(frozen=True)
-class Squares:
-    """A network on squares, pixels (n, side, side, 3) uint8.
-
-    Attributes:
-        outputs: the names of its outputs.
-        compute: computes them.
-        sessions: the network in ONNX Runtime; none in PyTorch.
-    """
-
-    outputs: Sequence[str]
-    compute: Callable[[Pixels], list[NDArray[np.float32]]]
-    sessions: Sequence[Session] = ()
-
-    def __call__(self, pixels: Pixels) -> list[NDArray[np.float32]]:
-        """Compute the outputs, in their order."""
-        return self.compute(pixels)
-
-    def named(self, pixels: Pixels) -> Arrays:
-        """Compute the outputs by name."""
-        return dict(zip(self.outputs, self.compute(pixels), strict=True))
-
-
-def run_squares(
-    kind: str, outputs: list[str], side: int, device: str, run: Path | None = None, tuned: str = ""
-) -> Squares:
-    """Run a network on squares: in ONNX Runtime on one core a call, or on a GPU.
+def lite_network(
+    kind: str, outputs: dict[str, int], side: int, device: str, run: Path | None = None, tuned: str = ""
+) -> tuple[Network, list[Session]]:
+    """Return a network on squares (n, side, side, 3) uint8, and its sessions if it runs in ONNX Runtime.
 
     Args:
         kind: names the network; one in 8 bits is read from its included file.
-        outputs: the names of the outputs; see `load_squares`.
-        side: the side of the squares in pixels.
-        device: "cpu" or a device of PyTorch. Features of 8-bit networks are always computed on the CPU; their
-            maps, which are those of the packaged network, are computed by PyTorch on a GPU.
+        outputs: DIMS or MAP_CHANNELS.
+        side: the side of the squares in pixels; for MAP_CHANNELS any side divisible by 32.
+        device: "cpu", one core a call, or a device of PyTorch. Features of 8-bit networks are always computed
+            on the CPU; their maps, which are those of the packaged network, are computed by PyTorch on a GPU.
         run: the folder of the run whose files hold tuned weights, or the network.
         tuned: identifies the tuned weights; see `tuned_file`.
     """
-    network = kind.removesuffix(EIGHT_BITS)
-    eight_bits = network != kind
+    network, names = kind.removesuffix(EIGHT_BITS), list(outputs)
+    eight_bits, of_maps = network != kind, outputs is MAP_CHANNELS
 
     def build() -> nn.Module:
-        return load_squares(network, outputs, run, tuned)
+        from seesay.encoders.networks.lite import PixelsToMaps
 
-    if device != "cpu" and not (eight_bits and "pooled" in outputs):
+        module = load_lite(network, run, tuned)
+        return PixelsToMaps(module.network).eval() if of_maps else module
+
+    if device != "cpu" and not (eight_bits and not of_maps):
         from seesay.encoders.networks import in_pytorch
 
-        return Squares(outputs, in_pytorch(build(), device))
+        compute = in_pytorch(build(), device)
+        return lambda pixels: dict(zip(names, compute(pixels), strict=True)), []
     if eight_bits:
         session = Session(included_file(f"{network}.onnx"), threads=1)
     else:
-        lite, graph = LITE[network], _GRAPHS[tuple(outputs)]
+        lite, graph = LITE[network], "two-maps-" if of_maps else ""
         what = f"{graph}{side}-" if graph or side != lite.size else ""
         key = f"{network}-{what}{tuned or lite.sha256[:16]}"
         example = np.zeros((1, side, side, 3), np.uint8)
-        session = Session(Packaged(key, build, [example], ["pixels"], outputs, run=run), threads=1)
+        session = Session(Packaged(key, build, [example], ["pixels"], names, run=run), threads=1)
 
-    def compute(pixels: Pixels) -> list[NDArray[np.float32]]:
-        return session.run({"pixels": np.ascontiguousarray(pixels)}, outputs)
+    def run_session(pixels: Pixels) -> Arrays:
+        return dict(zip(names, session.run({"pixels": np.ascontiguousarray(pixels)}, names), strict=True))
 
-    return Squares(outputs, compute, [session])
+    return run_session, [session]
 
 
 def load_lite(network: str, run: Path | None = None, tuned: str = "") -> PixelsToFeatures:
@@ -234,14 +192,3 @@ def load_lite(network: str, run: Path | None = None, tuned: str = "") -> PixelsT
         raise SeesayError(f"{path}: not the published weights of {network}; reinstall its package.")
     module.network.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
     return module.eval()
-
-
-def load_squares(network: str, outputs: Sequence[str], run: Path | None = None, tuned: str = "") -> nn.Module:
-    """Load a network with these outputs: pooled and logits, or fine and coarse.
-
-    Maps are computed for squares of any side divisible by 32.
-    """
-    from seesay.encoders.networks.lite import PixelsToMaps
-
-    module = load_lite(network, run, tuned)
-    return PixelsToMaps(module.network).eval() if "fine" in outputs else module

@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 from seesay.arrays import Pixels
 from seesay.encoders import register_image_encoder
 from seesay.encoders.images.base import Arrays, ImageEncoder, squares_of
-from seesay.encoders.images.efficientnet import LITE, run_squares
+from seesay.encoders.images.efficientnet import DIMS, LITE, lite_network
 from seesay.encoders.proposals import SIDE, describe_regions, diverse_regions
 from seesay.encoders.settings import EncoderSettings
 
 INSTANCES = "instances"
 VERSION = 1
 COUNT = 36  # the paper's I, the whole image among them
-CLASSES = 1000
 # Each box is encoded in its own pass: pooling the maps of one pass is little better than the whole image.
 _NETWORK = "efficientnet-lite0"
 _OF_GRID = ((5, 1 / 3), (3, 1 / 2), (1, 3 / 4), (1, 1))  # boxes in a row, and their share of a side
@@ -52,10 +51,10 @@ class InstanceEncoder(ImageEncoder):
     @classmethod
     def load(cls, settings: EncoderSettings, device: str, run: Path | None) -> ImageEncoder:
         what = f"{LITE[_NETWORK].sha256} v{VERSION} {describe_regions(COUNT)}"
-        dims = {"pooled": COUNT * CLASSES, "boxes": COUNT * 4}
-        squares = run_squares(_NETWORK, ["pooled", "logits"], SIDE, device, run)
-        encoder = cls(settings.title, what, SIDE, dims, squares.named, "regions")
-        encoder.of_grid, encoder.sessions = settings.get("boxes") == "grid", squares.sessions
+        dims = {"pooled": COUNT * DIMS["logits"], "boxes": COUNT * 4}
+        network, sessions = lite_network(_NETWORK, DIMS, SIDE, device, run)
+        encoder = cls(settings.title, what, SIDE, dims, network, "regions")
+        encoder.of_grid, encoder.sessions = settings.get("boxes") == "grid", sessions
         return encoder
 
     def prepare(self, pixels: Pixels) -> tuple[Pixels, NDArray[np.float32]]:
@@ -69,7 +68,7 @@ class InstanceEncoder(ImageEncoder):
 
     def encode_prepared(self, images: Sequence[Any]) -> Arrays:
         """Compute probabilities and boxes, n rows each."""
-        described = np.zeros((len(images), COUNT, CLASSES), np.float32)
+        described = np.zeros((len(images), COUNT, DIMS["logits"]), np.float32)
         places = np.zeros((len(images), COUNT, 4), np.float32)
         for row, (squares, boxes) in enumerate(images):
             starts = range(0, len(squares), _AT_ONCE)
