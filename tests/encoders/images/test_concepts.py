@@ -296,7 +296,7 @@ def test_a_hidden_layer(tmp_path: Path) -> None:
 
 
 def test_what_is_no_run_of_concepts_is_reported(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(SeesayError, match="no trained run at"):
+    with pytest.raises(SeesayError, match="nothing predicts no concepts"):
         load_image_encoder({"kind": "concepts", "run": str(tmp_path / "nothing")})
     with pytest.raises(SeesayError, match=r"name the run .*encoders=\[…, {kind: concepts, run: RUN}\]"):
         load_image_encoder("concepts")

@@ -181,14 +181,14 @@ def test_an_interrupted_call_resumes(
 
 def test_what_was_encoded_before_a_failure_is_kept(photos: list[CorpusImage], tmp_path: Path) -> None:
     encoder, _ = colour_encoder()
-    network = encoder._network
+    network = encoder.network
 
     def failing(pixels: np.ndarray) -> dict[str, np.ndarray]:
         if (pixels[:, 0, 0, 0] == 32).any():
             raise RuntimeError("out of memory")
         return network(pixels)
 
-    encoder._network = failing
+    encoder.network = failing
     with pytest.raises(RuntimeError, match="out of memory"):
         fill_stores([encoder], tmp_path, photos)
     (store,) = open_stores([encoder], tmp_path).values()

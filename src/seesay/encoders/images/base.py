@@ -151,8 +151,7 @@ class ImageEncoder(Encoder):
         network: Network,
         crop: str = "squash",
     ) -> None:
-        self.name, self.size, self.dims, self.crop = name, size, dims, crop
-        self._network = network
+        self.name, self.size, self.dims, self.network, self.crop = name, size, dims, network, crop
         what = f"{name} {weights} size={size} bicubic v{1 if crop == TEN else 2}"
         self.fingerprint = hashlib.blake2b(what.encode(), digest_size=8).hexdigest()
 
@@ -182,7 +181,7 @@ class ImageEncoder(Encoder):
         No store has its fingerprint.
         """
         other = copy(self)
-        other._network, other.fingerprint = network, f"{self.fingerprint} in training"
+        other.network, other.fingerprint = network, f"{self.fingerprint} in training"
         return other
 
     def crops(self, pixels: Pixels) -> Pixels:
@@ -200,7 +199,7 @@ class ImageEncoder(Encoder):
     def encode(self, crops: Pixels) -> Arrays:
         """Encode crops (n, c, size, size, 3) uint8 to arrays (n, width), averaged over each image's crops."""
         n, c = crops.shape[:2]
-        flat = self._network(crops.reshape(n * c, *crops.shape[2:]))
+        flat = self.network(crops.reshape(n * c, *crops.shape[2:]))
         return {name: rows.reshape(n, c, -1).mean(axis=1) for name, rows in flat.items()}
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,11 +21,11 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from seesay.arrays import Pixels
-from seesay.encoders import proposals, register_image_encoder
+from seesay.encoders import register_image_encoder
 from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, load_image_encoder, squares_of
 from seesay.encoders.images.efficientnet import LITE, LiteEncoder
 from seesay.encoders.images.tuned import BASE, copy_tuned, metadata, save_tuned, tuned_file
-from seesay.encoders.proposals import SIDE, diverse_regions
+from seesay.encoders.proposals import SIDE, describe_regions, diverse_regions
 from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError, first_line
 from seesay.paths import read_small_json, replacing
@@ -35,7 +34,7 @@ from seesay.text.concepts import FILE as CONCEPTS
 CONCEPT_ENCODERS = ("concepts", "concepts-regions")
 REGIONS = 50  # the paper's r, the whole image among them
 _RUN, _WEIGHTS = "run.json", "weights.safetensors"  # in a run's folder
-_HELD_OUT = "held-out.safetensors"
+_HELD_OUT, _KEPT_HELD_OUT = "held-out.safetensors", "held-out-{}.safetensors"
 _CROPS_AT_ONCE = 32  # that the network sees
 _IMAGES_AT_ONCE = 256  # whose regions a head scores
 
@@ -58,15 +57,6 @@ class StoredHead(NamedTuple):
         Raises:
             SeesayError: there is none, it is damaged, or it reads another head (heads could form a loop).
         """
-        head = cls._read(settings, run)
-        if head.encoder.kind in CONCEPT_ENCODERS:
-            raise SeesayError(
-                f"{head.path}: the head reads '{head.encoder}', which is also a head; train it on an encoder."
-            )
-        return head
-
-    @classmethod
-    def _read(cls, settings: EncoderSettings, run: Path | None) -> StoredHead:
         source, tuned = settings.get("run"), settings.get("tuned")
         if not (source or tuned):
             raise SeesayError(
@@ -75,33 +65,30 @@ class StoredHead(NamedTuple):
                 "one."
             )
         path = tuned_file(tuned, run) if tuned else Path(source) / _WEIGHTS
-        if not os.path.isfile(path):  # noqa: PTH113 — a name may be too long for the system
-            raise SeesayError(
-                f"Encoder {settings}: no trained run at {source}; "
-                f"`seesay train concepts --out {source}` makes one."
-            )
+        about = _about(settings, run)
         try:
-            about = _about(settings, run)
             arrays, instances = tuple(about["arrays"].split(",")), int(about.get("instances", "0"))
-            encoder = EncoderSettings.parse(json.loads(about[BASE]))
-        except (OSError, SafetensorError, ValueError, LookupError) as failure:
-            raise _no_head(path, failure) from failure
-        return cls(encoder, arrays, _layers(path), path, instances)
+            encoder, layers = EncoderSettings.parse(json.loads(about[BASE])), _layers(path)
+        except (OSError, SafetensorError, RuntimeError, ValueError, LookupError) as failure:
+            raise SeesayError(
+                f"{path}: not the weights of a concept head ({first_line(failure)}); train again."
+            ) from failure
+        if encoder.kind in CONCEPT_ENCODERS:
+            raise SeesayError(
+                f"{path}: the head reads '{encoder}', which is also a head; train it on an encoder."
+            )
+        return cls(encoder, arrays, layers, path, instances)
 
     def base(self, device: str) -> ImageEncoder:
         """Load the encoder whose features are read, from the run that holds the head."""
         return load_image_encoder(self.encoder, device, self.path.parent)
 
-    @property
-    def width(self) -> int:
-        """Width of its input for an image, or for each of its regions."""
-        return int(self.layers[0][0].shape[1])
-
     def check(self, dims: Mapping[str, int]) -> None:
         """Raise a SeesayError unless the head reads arrays of these widths."""
         given = sum(dims.get(name, 0) for name in self.arrays) if set(self.arrays) <= set(dims) else 0
-        if given != self.width * (self.instances or 1):
-            wanted = f"{self.instances} regions of {self.width}" if self.instances else self.width
+        width = self.layers[0][0].shape[1]  # for an image, or for each of its regions
+        if given != width * (self.instances or 1):
+            wanted = f"{self.instances} regions of {width}" if self.instances else width
             raise SeesayError(
                 f"{self.path}: the head reads {wanted} numbers per image, but {self.encoder} returns "
                 f"{given}; train the concepts again."
@@ -126,7 +113,7 @@ class StoredHead(NamedTuple):
         The input is the signed square root of the features, scaled to a mean square of 1, as in
         `ConceptClassifier`.
         """
-        rows = np.asarray(features, np.float32).reshape(len(features), self.instances, self.width)
+        rows = np.asarray(features, np.float32).reshape(len(features), self.instances, -1)
         roots = np.sign(rows) * np.sqrt(np.abs(rows))
         lengths = np.linalg.norm(roots, axis=2, keepdims=True)
         units = roots / np.maximum(lengths, np.float32(1e-12))
@@ -155,11 +142,8 @@ class ConceptEncoder(ImageEncoder):
     }
 
     def __init__(self, base: ImageEncoder, head: StoredHead) -> None:
-        def of_squares(squares: Pixels) -> Arrays:
-            return self.encode(squares[:, None])
-
         name, weights = f"concepts of {base.name}", head.fingerprint(base)
-        super().__init__(name, weights, base.size, head.dims, of_squares, base.crop)
+        super().__init__(name, weights, base.size, head.dims, base.network, base.crop)
         self._base, self._head, self.sessions = base, head, base.sessions
 
     @classmethod
@@ -193,14 +177,14 @@ class ConceptRegionsEncoder(ImageEncoder):
     variants: ClassVar = {"run: RUN": "the same, the highest of 50 regions of the image"}
 
     def __init__(self, one_crop: ImageEncoder, head: StoredHead, weights: str) -> None:
-        def of_squares(squares: Pixels) -> Arrays:
-            starts = range(0, len(squares), _CROPS_AT_ONCE)
-            parts = [one_crop.encode(squares[i : i + _CROPS_AT_ONCE, None]) for i in starts]
+        def of_regions(regions: Pixels) -> Arrays:
+            starts = range(0, len(regions), _CROPS_AT_ONCE)
+            parts = [one_crop.encode(regions[i : i + _CROPS_AT_ONCE, None]) for i in starts]
             return head.scores({name: np.concatenate([part[name] for part in parts]) for name in head.arrays})
 
-        what = f"{weights} {proposals.describe_regions(REGIONS)}"
-        name = f"concepts of regions, {one_crop.name}"
-        super().__init__(name, what, one_crop.size, head.dims, of_squares, "regions")
+        what, name = f"{weights} {describe_regions(REGIONS)}", f"concepts of regions, {one_crop.name}"
+        super().__init__(name, what, one_crop.size, head.dims, of_regions, "regions")
+        self._one_crop, self.sessions = one_crop, one_crop.sessions
 
     @classmethod
     def load(cls, settings: EncoderSettings, device: str, run: Path | None) -> ImageEncoder:
@@ -217,19 +201,18 @@ class ConceptRegionsEncoder(ImageEncoder):
             one_crop = LiteEncoder.load(network, device, holder, SIDE)
         else:
             one_crop = load_image_encoder(network, device, holder)
-        encoder = cls(one_crop, head, head.fingerprint(head.base(device)))
-        encoder.sessions = one_crop.sessions
-        return encoder
+        return cls(one_crop, head, head.fingerprint(head.base(device)))
 
     def crops(self, pixels: Pixels) -> Pixels:
-        """Cut out the regions, (50, size, size, 3) uint8; the whole image replaces missing ones."""
+        """Cut out 50 regions, each as the network takes it; the whole image replaces missing ones."""
         squares = squares_of(pixels, diverse_regions(pixels, REGIONS), self.size)
-        return np.stack(squares + squares[-1:] * (REGIONS - len(squares)))
+        squares += squares[-1:] * (REGIONS - len(squares))
+        return np.concatenate([self._one_crop.crops(square) for square in squares])
 
     def encode(self, crops: Pixels) -> Arrays:
         """Take the highest scores over the regions of images given as crops, (n, K) each."""
         n, c = crops.shape[:2]
-        scores = self._network(crops.reshape(n * c, *crops.shape[2:]))
+        scores = self.network(crops.reshape(n * c, *crops.shape[2:]))
         return {name: rows.reshape(n, c, -1).max(axis=1) for name, rows in scores.items()}
 
 
@@ -242,10 +225,9 @@ def keep_concepts(encoder: EncoderSettings, run: Path) -> EncoderSettings:
         return encoder
     head = StoredHead.read(encoder)
     copy_tuned(head.encoder, head.path.parent, run)
-    base = json.dumps(head.encoder.dump())
-    kept = save_tuned(encoder, load_file(head.path), run, _about(encoder, None) | {BASE: base})
+    kept = save_tuned(encoder, load_file(head.path), run, _about(encoder, None))
     if (held_out := head.path.parent / _HELD_OUT).is_file():  # needed if training is resumed
-        with replacing(_held_out_file(kept, run)) as beside:
+        with replacing(run / _KEPT_HELD_OUT.format(kept.get("tuned"))) as beside:
             shutil.copyfile(held_out, beside)
     return kept
 
@@ -272,9 +254,8 @@ def held_out_scores(
     run = encoder.get("run")
     if encoder.kind != "concepts" or not run or _about(encoder, folder).get("folds", "0") == "0":
         return None
-    path = Path(run) / _HELD_OUT
-    if encoder.get("tuned") and folder is not None and (kept := _held_out_file(encoder, folder)).is_file():
-        path = kept
+    path = (folder or Path(run)) / _KEPT_HELD_OUT.format(encoder.get("tuned"))
+    path = path if path.is_file() else Path(run) / _HELD_OUT
     if not path.is_file():
         raise SeesayError(
             f"Encoder {encoder}: {path} is missing, the scores that matchers learn from; train the "
@@ -306,13 +287,9 @@ def _about(encoder: EncoderSettings, folder: Path | None) -> dict[str, str]:
         return {BASE: json.dumps(config["encoders"][0]), "arrays": ",".join(config["arrays"]), **numbers}
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         raise SeesayError(
-            f"Encoder {encoder}: {run} predicts no concepts (no {CONCEPTS}); train the recipe 'concepts'."
+            f"Encoder {encoder}: {run} predicts no concepts (no {CONCEPTS}); "
+            f"`seesay train concepts --out {run}` makes a run that does."
         ) from None
-
-
-def _held_out_file(kept: EncoderSettings, run: Path) -> Path:
-    """The file of the held-out scores of a head that a run keeps in its folder."""
-    return run / f"held-out-{kept.get('tuned')}.safetensors"
 
 
 def _scores(logits: NDArray[np.float32]) -> Arrays:
@@ -322,18 +299,11 @@ def _scores(logits: NDArray[np.float32]) -> Arrays:
 
 def _layers(path: Path) -> tuple[Layer, ...]:
     """Read linear layers named `….NUMBER.weight` and `….NUMBER.bias`, in the order of their numbers."""
-    try:
-        tensors = {key: np.asarray(value, np.float32) for key, value in load_file(path).items()}
-        names = {int(key.split(".")[-2]): key.rpartition(".")[0] for key in tensors}
-        layers = tuple((tensors[f"{n}.weight"], tensors[f"{n}.bias"]) for _, n in sorted(names.items()))
-        _apply(layers, np.zeros((1, layers[0][0].shape[1]), np.float32))
-    except (OSError, SafetensorError, RuntimeError, ValueError, LookupError) as failure:
-        raise _no_head(path, failure) from failure
+    tensors = {key: np.asarray(value, np.float32) for key, value in load_file(path).items()}
+    names = {int(key.split(".")[-2]): key.rpartition(".")[0] for key in tensors}
+    layers = tuple((tensors[f"{n}.weight"], tensors[f"{n}.bias"]) for _, n in sorted(names.items()))
+    _apply(layers, np.zeros((1, layers[0][0].shape[1]), np.float32))
     return layers
-
-
-def _no_head(path: Path, failure: Exception) -> SeesayError:
-    return SeesayError(f"{path}: not the weights of a concept head ({first_line(failure)}); train again.")
 
 
 def _apply(layers: Sequence[Layer], features: NDArray[np.float32]) -> NDArray[np.float32]:

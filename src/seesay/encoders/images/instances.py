@@ -72,7 +72,7 @@ class InstanceEncoder(ImageEncoder):
         places = np.zeros((len(images), COUNT, 4), np.float32)
         for row, (squares, boxes) in enumerate(images):
             starts = range(0, len(squares), _AT_ONCE)
-            logits = np.concatenate([self._network(squares[i : i + _AT_ONCE])["logits"] for i in starts])
+            logits = np.concatenate([self.network(squares[i : i + _AT_ONCE])["logits"] for i in starts])
             described[row, : len(squares)] = _softmax(logits)
             places[row, : len(boxes)] = boxes
         return {"pooled": described.reshape(len(images), -1), "boxes": places.reshape(len(images), -1)}
