@@ -113,7 +113,8 @@ class StoredHead(NamedTuple):
         The input is the signed square root of the features, scaled to a mean square of 1, as in
         `ConceptClassifier`.
         """
-        rows = np.asarray(features, np.float32).reshape(len(features), self.instances, -1)
+        shape = len(features), self.instances, self.layers[0][0].shape[1]
+        rows = np.asarray(features, np.float32).reshape(shape)
         roots = np.sign(rows) * np.sqrt(np.abs(rows))
         lengths = np.linalg.norm(roots, axis=2, keepdims=True)
         units = roots / np.maximum(lengths, np.float32(1e-12))
