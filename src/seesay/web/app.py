@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import socket
 import sys
 import threading
@@ -59,11 +58,10 @@ def create_app(served: Index | Mapping[str, Index], options: ServerOptions | Non
         options: how they are served.
 
     Raises:
-        SeesayError: the prefix or the token file is invalid, or an index was made elsewhere, see
+        SeesayError: the token file is invalid, or an index was made elsewhere, see
             `Index.check_roots`.
     """
     options = options or ServerOptions()
-    prefix = _checked_prefix(options.prefix)
     by_name = {name_of(served.place): served} if isinstance(served, Index) else dict(served)
     for index in by_name.values():
         index.check_roots()
@@ -93,7 +91,6 @@ def create_app(served: Index | Mapping[str, Index], options: ServerOptions | Non
     app = _Application(
         title="seesay",
         version=__version__,
-        servers=[{"url": prefix}] if prefix else None,
         docs_url=None,  # FastAPI's own documentation pages load scripts from elsewhere
         redoc_url=None,
         lifespan=lifespan,
@@ -101,7 +98,7 @@ def create_app(served: Index | Mapping[str, Index], options: ServerOptions | Non
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.service = service
-    app.add_middleware(Guard, limits=options.limits, hosts=options.hosts, prefix=prefix, tokens=tokens)
+    app.add_middleware(Guard, limits=options.limits, hosts=options.hosts, tokens=tokens)
     app.add_middleware(Observed, registry=registry, log=options.access_log)
     _add_error_handlers(app)
     # `Guard` asks for the token; this names it in the schema.
@@ -110,7 +107,7 @@ def create_app(served: Index | Mapping[str, Index], options: ServerOptions | Non
         checked = [Depends(check_parameters), *named]
         app.include_router(module.router, dependencies=checked, responses=failures(422))
     app.include_router(probe_routes(registry))
-    app.include_router(page_routes(tokens, prefix))
+    app.include_router(page_routes(tokens))
     app.mount("/static", StaticFiles(directory=STATIC))
     return app
 
@@ -126,13 +123,6 @@ class _Application(FastAPI):
 def name_of(place: str | Path) -> str:
     """Return the name of an index for clients: the folder's without its suffix, or that in a database."""
     return str(place).rpartition("#")[2] if is_address(place) else Path(place).resolve().stem
-
-
-def _checked_prefix(prefix: str) -> str:
-    trimmed = "/" + prefix.strip("/") if prefix.strip("/") else ""
-    if not re.fullmatch(r"(/[\w-]+)*", trimmed):
-        raise SeesayError(f"{prefix}: not a path prefix; write one such as /photos.")
-    return trimmed
 
 
 def _add_error_handlers(app: FastAPI) -> None:
@@ -227,14 +217,14 @@ def serve(
                 f"Warning: Whoever reaches {host} can see these images. Make a token, seesay token > token, "
                 "and name it with --token-file token; or listen on 127.0.0.1 alone."
             )
-        rest = f":{listening.getsockname()[1]}{_checked_prefix(options.prefix)}"
+        number = listening.getsockname()[1]
         is_all = host in ("0.0.0.0", "::")
         opens = "localhost" if is_all else host
-        ready(f"http://[{opens}]{rest}" if ":" in opens else f"http://{opens}{rest}")
+        ready(f"http://[{opens}]:{number}" if ":" in opens else f"http://{opens}:{number}")
         if is_all and (here := _address_in_network()):
-            log_line(f"On a phone in the same network: http://{here}{rest}")
+            log_line(f"On a phone in the same network: http://{here}:{number}")
             if sys.stderr.isatty():
-                segno.make(f"http://{here}{rest}").terminal(sys.stderr, border=2, compact=True)
+                segno.make(f"http://{here}:{number}").terminal(sys.stderr, border=2, compact=True)
         with suppress(KeyboardInterrupt):  # which uvicorn raises again when it has ended
             uvicorn.Server(config).run(sockets=[listening])
 

@@ -23,7 +23,7 @@ import anyio
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse, RedirectResponse
+from starlette.responses import HTMLResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seesay.errors import SeesayError
@@ -221,7 +221,6 @@ class Guard:
         app: the application.
         limits: the limits of a request.
         hosts: accepted host names, besides numeric addresses.
-        prefix: the prefix of all paths, such as "/photos"; "" for none.
         tokens: those of clients; None for no authentication.
     """
 
@@ -230,11 +229,10 @@ class Guard:
         app: ASGIApp,
         limits: Limits,
         hosts: Collection[str],
-        prefix: str = "",
         tokens: AccessTokens | None = None,
     ) -> None:
         self._app, self._limits, self._hosts = app, limits, frozenset(hosts)
-        self._prefix, self._tokens = prefix, tokens
+        self._tokens = tokens
         self._at_work: Counter[str] = Counter()  # concurrent requests by client
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -242,12 +240,11 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope["root_path"] = self._prefix
         headers, address = Headers(scope=scope), client_of(scope["client"][0]) if scope.get("client") else ""
         # Nothing is so large that parts of it are needed, and Starlette answers 400 to what RFC 9110 ignores.
         scope["headers"] = [(name, value) for name, value in scope["headers"] if name != b"range"]
         refusal, client = self._refusal(scope, headers), address
-        path = self._path(scope)
+        path = scope["path"]
         if refusal is None and self._tokens is not None and not path.startswith(_OPEN):
             token = self._tokens.token_of(headers)
             if token is None:
@@ -272,9 +269,6 @@ class Guard:
             if not self._at_work[client]:
                 del self._at_work[client]
 
-    def _path(self, scope: Scope) -> str:
-        return scope["path"].removeprefix(self._prefix) or "/"
-
     def _refusal(self, scope: Scope, headers: Headers) -> ASGIApp | None:
         size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
         if size + sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADER_BYTES:
@@ -289,11 +283,9 @@ class Guard:
         if not host_allowed(headers.get("host", ""), self._hosts):
             host = headers.get("host", "")[:100]
             return problem(400, f"This server does not answer to '{host}'; start it with --allow-host NAME.")
-        is_link = scope["method"] == "GET" and not self._path(scope).startswith(f"{API}/")
+        is_link = scope["method"] == "GET" and not scope["path"].startswith(f"{API}/")
         if not is_link and _is_of_another_site(headers):
             return problem(403, "Requests from pages of other sites are not allowed.")
-        if self._prefix and scope["path"] == self._prefix:
-            return RedirectResponse(f"{self._prefix}/", 308)
         return None
 
     def _counted(self, receive: Receive, headers: Headers) -> Receive:

@@ -5,7 +5,6 @@ Each file is checked and sent by one descriptor: it does not matter who has its 
 
 from __future__ import annotations
 
-import io
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -136,20 +135,18 @@ def zipped(files: Iterable[tuple[str, Opening]]) -> Iterator[bytes]:
     yield out.taken()
 
 
-class _Parts(io.RawIOBase):
+class _Parts(bytearray):
     """What was written and not yet taken."""
 
-    def __init__(self) -> None:
-        self._parts = bytearray()
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, part: bytes) -> int:  # type: ignore[override]
-        self._parts += part
+    def write(self, part: bytes) -> int:
+        self.extend(part)
         return len(part)
 
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
+
     def taken(self) -> bytes:
-        part = bytes(self._parts)
-        self._parts.clear()
+        part = bytes(self)
+        self.clear()
         return part

@@ -13,7 +13,7 @@ from seesay.web.security import COOKIE, COOKIE_SECONDS, AccessTokens, client_of,
 STATIC = Path(__file__).parents[1] / "static"
 
 
-def page_routes(tokens: AccessTokens | None, prefix: str) -> APIRouter:
+def page_routes(tokens: AccessTokens | None) -> APIRouter:
     """Build `/`, `/login` and `/logout`."""
     router = APIRouter(include_in_schema=False)
 
@@ -24,36 +24,31 @@ def page_routes(tokens: AccessTokens | None, prefix: str) -> APIRouter:
     @router.get("/login")
     async def form(request: Request) -> RedirectResponse:
         """Redirect to the page, which asks for the token; a rejected one leaves the browser at /login."""
-        return RedirectResponse(_page_of(request, prefix), 303)
+        return RedirectResponse(f"/?{request.url.query}".rstrip("?"), 303)
 
     @router.post("/login")
     async def login(request: Request, token: Annotated[str, Form(max_length=1000)] = "") -> Response:
-        if tokens is not None and not tokens.is_token(token):
+        response = await form(request)
+        if tokens is None:
+            return response
+        if not tokens.is_token(token):
             await tokens.slow_down(client_of(request.client.host) if request.client else "")
             return login_page(refused=True)
-        response = RedirectResponse(_page_of(request, prefix), 303)
-        if tokens is not None:
-            response.set_cookie(
-                COOKIE,
-                tokens.cookie(token),
-                max_age=COOKIE_SECONDS,
-                path=f"{prefix}/",
-                secure=request.url.scheme == "https",
-                httponly=True,
-                samesite="lax",  # a link from elsewhere opens the page; `Guard` refuses other requests
-            )
+        response.set_cookie(
+            COOKIE,
+            tokens.cookie(token),
+            max_age=COOKIE_SECONDS,
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="lax",  # a link from elsewhere opens the page; `Guard` refuses other requests
+        )
         return response
 
     @router.post("/logout")
     async def logout() -> RedirectResponse:
-        response = RedirectResponse(f"{prefix}/", 303)
-        response.delete_cookie(COOKIE, path=f"{prefix}/")
+        response = RedirectResponse("/", 303)
+        response.delete_cookie(COOKIE)
         response.headers["Clear-Site-Data"] = '"cache"'  # thumbnails
         return response
 
     return router
-
-
-def _page_of(request: Request, prefix: str) -> str:
-    """Return the address of the page with the request's query."""
-    return f"{prefix}/?{request.url.query}" if request.url.query else f"{prefix}/"
