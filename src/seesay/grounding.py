@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,11 +34,14 @@ GROUND_RUN = "seesay-ground"
 _JUDGE_RUN = "seesay-small"
 # Okabe and Ito's colours without black, distinct for every kind of colour vision; the darkest is last.
 COLOURS = ("#e69f00", "#56b4e9", "#009e73", "#f0e442", "#d55e00", "#cc79a7", "#0072b2")
+TEXT_COLOURS = dict.fromkeys(COLOURS, "black") | {COLOURS[-1]: "white"}
+"""Of text on each of them, with the most contrast."""
+
 
 FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
 _SAME_PLACE = 0.5  # IoU above which two boxes of a phrase are the same place
 _SHOWN = 0.01  # probability; lower than that of a search, because most phrases name what is visible
-_KEPT = 16  # images whose regions are kept in memory, about 3 MB each
+_KEPT = 16  # newest images whose regions are kept in memory, about 3 MB each
 
 
 class GroundedBox(NamedTuple):
@@ -83,6 +85,12 @@ class Grounding:
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
+
+        def place(box: GroundedBox) -> dict[str, object]:
+            probability = None if box.probability is None else round(box.probability, 4)
+            rounded = [round(value, 1) for value in box.box]
+            return {"box": rounded, "score": round(box.score, 4), "probability": probability}
+
         phrases = [
             {
                 "phrase": phrase.text,
@@ -90,23 +98,12 @@ class Grounding:
                 "end": phrase.end,
                 "known": phrase.known,
                 "fits": phrase.fits,
-                "boxes": [
-                    {
-                        "box": [round(value, 1) for value in place.box],
-                        "score": round(place.score, 4),
-                        "probability": None if place.probability is None else round(place.probability, 4),
-                    }
-                    for place in phrase.places
-                ],
+                "boxes": list(map(place, phrase.places)),
             }
             for phrase in self.phrases
         ]
-        return {
-            "width": self.width,
-            "height": self.height,
-            "phrases": phrases,
-            "corrected_words": dict(self.corrected_words),
-        }
+        words = dict(self.corrected_words)
+        return {"width": self.width, "height": self.height, "phrases": phrases, "corrected_words": words}
 
 
 class _Regions(NamedTuple):
@@ -118,7 +115,7 @@ class _Regions(NamedTuple):
     size: tuple[int, int]
     boxes: NDArray[np.float32]
     features: NDArray[np.float32]
-    whole: NDArray[np.float32]
+    vector: NDArray[np.float32]
 
 
 def can_ground(name: str) -> bool:
@@ -163,15 +160,14 @@ class Grounder:
         calibration = run.config.calibration
         self._calibration = calibration if isinstance(calibration, Calibration) else None
         self._encoder = load_region_encoder(run.config.encoders[0], run.device, run.folder)
-        self._seen: OrderedDict[str, _Regions] = OrderedDict()
+        self._seen: dict[str, _Regions] = {}
         self._lock = threading.Lock()
 
     def ground(self, image: bytes | DecodedImage, name: str, text: str, best: int = 1) -> Grounding:
         """Find the phrases of a sentence in an image.
 
         Args:
-            image: encoded, or decoded with a shorter side of at least `SIDE` pixels. The regions of the most
-                recent images are cached.
+            image: encoded, or decoded with a shorter side of at least `SIDE` pixels.
             name: the name of the image, for messages.
             text: a phrase, or a sentence whose noun phrases are used; the whole text if it has none.
                 Misspelt words are corrected unless they are in double quotes.
@@ -181,40 +177,37 @@ class Grounder:
             ImageError: the image cannot be decoded.
             SeesayError: the text is empty.
         """
-        corrected = self._corrected(text)
-        chunks, offsets = _phrases(replace_words(text, corrected)), source_offsets(text, corrected)
+        kept = tokenize(" ".join(QUOTED.findall(text)))
+        found = self.run.corrections([QUOTED.sub(" ", text)])
+        corrected = {word: meant for word, meant in found.items() if word not in kept}
+        meant, offsets = replace_words(text, corrected), source_offsets(text, corrected)
+        if not (whole := meant.strip()):
+            raise SeesayError("The sentence is empty; describe what to find in the image.")
+        start = meant.index(whole)
+        chunks = noun_phrases(meant) or [Chunk(whole, start, start + len(whole))]
         texts = [chunk.text for chunk in chunks]
         sentences = self.run.prepare(texts)
-        size, boxes, features, whole = self._regions(image, name)
+        size, boxes, features, vector = self._regions(image, name)
         if len(boxes):
             rows = region_features(features, boxes, size, self._settings.geometry)
             scores = self.run.score_prepared(rows, sentences)
         else:
             scores = np.zeros((0, len(chunks)), np.float32)
         phrases = list[GroundedPhrase]()
-        each = zip(chunks, _known(texts, sentences), scores.T, self._fitting(whole, texts), strict=True)
+        each = zip(chunks, _known(texts, sentences), scores.T, self._fitting(vector, texts), strict=True)
         for chunk, known, column, fits in each:
             start, end = offsets[chunk.start], offsets[chunk.end]
             places = self._places(boxes, column, best, chunk.text) if known else ()
             phrases.append(GroundedPhrase(text[start:end], start, end, known, places, fits))
         return Grounding(*size, tuple(phrases), corrected)
 
-    def _corrected(self, text: str) -> dict[str, str]:
-        """Return corrections of misspelt words, except for words in double quotes."""
-        kept = tokenize(" ".join(QUOTED.findall(text)))
-        found = self.run.corrections([QUOTED.sub(" ", text)])
-        return {word: meant for word, meant in found.items() if word not in kept}
-
-    def _fitting(self, whole: NDArray[np.float32], texts: Sequence[str]) -> list[bool]:
+    def _fitting(self, image: NDArray[np.float32], texts: Sequence[str]) -> list[bool]:
         """Return for each phrase whether the judge finds it probable enough in an image with that vector."""
-        if self._judge is None or self._judge.calibration is None:
+        if self._judge is None or (calibration := self._judge.calibration) is None:
             return [True] * len(texts)
-        scores = self._judge.embed_sentences(texts, query=True) @ whole
-        calibration = self._judge.calibration
-        return [
-            float(calibration.of(text).probabilities(score)) >= _SHOWN
-            for text, score in zip(texts, scores, strict=True)
-        ]
+        scores = self._judge.embed_sentences(texts, query=True) @ image
+        each = zip(texts, scores, strict=True)
+        return [float(calibration.of(text).probabilities(score)) >= _SHOWN for text, score in each]
 
     def _places(
         self, boxes: NDArray[np.float32], scores: NDArray[np.float32], best: int, text: str
@@ -232,10 +225,8 @@ class Grounder:
 
     def _regions(self, given: bytes | DecodedImage, name: str) -> _Regions:
         image = given if isinstance(given, DecodedImage) else EncodedImage(given, name)
-        with self._lock:
-            if image.key in self._seen:
-                self._seen.move_to_end(image.key)
-                return self._seen[image.key]
+        if (seen := self._seen.get(image.key)) is not None:
+            return seen
         photo = image if isinstance(image, DecodedImage) else image.decoded(SIDE)
         pixels, (width, height) = photo.pixels, photo.size
         boxes = self._encoder.propose(pixels, self._settings.proposals)
@@ -246,8 +237,8 @@ class Grounder:
         found = _Regions(photo.size, boxes * scale, features, whole)
         with self._lock:
             self._seen[photo.key] = found
-            while len(self._seen) > _KEPT:
-                self._seen.popitem(last=False)
+            if len(self._seen) > _KEPT:
+                del self._seen[next(iter(self._seen))]
         return found
 
 
@@ -270,14 +261,6 @@ def best_places(
             x1, y1, x2, y2 = box.tolist()
             places.append(GroundedBox((x1, y1, x2, y2), float(scores[best])))
     return tuple(places)
-
-
-def _phrases(text: str) -> Sequence[Chunk]:
-    whole = text.strip()
-    if not whole:
-        raise SeesayError("The sentence is empty; describe what to find in the image.")
-    start = text.index(whole)
-    return noun_phrases(text) or [Chunk(whole, start, start + len(whole))]
 
 
 def _known(texts: Sequence[str], sentences: PreparedSentences) -> list[bool]:
@@ -348,46 +331,32 @@ class _Labels:
         self._taken: list[Box] = []
 
     def draw(self, text: str, box: Box, background: str) -> None:
-        text = self._fitting(text)
+        text = self._fitting(" ".join(text.split()))
         left, top, right, bottom = self._draw.textbbox((0, 0), text, font=self._font)
-        room = self._room(box, right - left + 2 * self._pad, bottom - top + 2 * self._pad)
-        self._taken.append(room)
-        x1, y1, x2, y2 = room
+        width, height = right - left + 2 * self._pad, bottom - top + 2 * self._pad
+        max_x, max_y = max(self._size[0] - width, 0), max(self._size[1] - height, 0)
+        x1 = min(max(box[0], 0), max_x)
+        # Above the box, at its top, at its bottom or below it, within the image.
+        rows = [y for y in (box[1] - height, box[1], box[3] - height, box[3]) if 0 <= y <= max_y]
+        rooms = [(x1, y, x1 + width, y + height) for y in rows or [min(max(box[1], 0), max_y)]]
+        free = [room for room in rooms if not any(_meet(room, other) for other in self._taken)]
+        x1, y1, x2, y2 = (free or rooms)[0]
+        self._taken.append((x1, y1, x2, y2))
         self._draw.rectangle((x1, y1, x2 - 1, y2 - 1), fill=background)
         at = x1 + self._pad - left, y1 + self._pad - top
-        self._draw.text(at, text, fill=text_colour(background), font=self._font)
-
-    def _room(self, box: Box, width: float, height: float) -> Box:
-        """Find a free place above the box, at its top, at its bottom or below it, within the image."""
-        max_x, max_y = max(self._size[0] - width, 0), max(self._size[1] - height, 0)
-        x = min(max(box[0], 0), max_x)
-        wanted = (box[1] - height, box[1], box[3] - height, box[3])
-        rows = [y for y in wanted if 0 <= y <= max_y] or [min(max(box[1], 0), max_y)]
-        rooms = [(x, y, x + width, y + height) for y in rows]
-        return next((r for r in rooms if not any(_meet(r, other) for other in self._taken)), rooms[0])
+        self._draw.text(at, text, fill=TEXT_COLOURS[background], font=self._font)
 
     def _fitting(self, text: str) -> str:
-        """Return the text on one line, cut to the width of the image."""
-        text = " ".join(text.split())
-        width = self._size[0] - 2 * self._pad
-        if self._length(text) <= width:
-            return text
-        too_many = bisect_left(
-            range(len(text)), True, key=lambda kept: self._length(text[:kept] + "…") > width
-        )
-        return text[: max(too_many - 1, 0)] + "…"
+        """Return a line of text, cut to the width of the image."""
 
-    def _length(self, text: str) -> float:
-        return self._draw.textlength(text, font=self._font)
+        def is_too_long(shown: str) -> bool:
+            return self._draw.textlength(shown, font=self._font) > self._size[0] - 2 * self._pad
+
+        if not is_too_long(text):
+            return text
+        too_many = bisect_left(range(len(text)), True, key=lambda kept: is_too_long(text[:kept] + "…"))
+        return text[: max(too_many - 1, 0)] + "…"
 
 
 def _meet(a: Box, b: Box) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
-
-
-def text_colour(background: str) -> str:
-    """Return "black" or "white", whichever has more contrast (WCAG 2) on `#rrggbb`."""
-    shares = [int(background[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares]
-    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return "black" if (luminance + 0.05) / 0.05 >= 1.05 / (luminance + 0.05) else "white"
