@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from seesay.errors import SeesayError
 from seesay.search.query import MAX_CHARACTERS, MAX_PARTS, Image, Indexed, Part, Query, Text
+from seesay.text.tokens import replace_words
 from tests.linear import check_linear
 
 LETTERS = st.characters(categories=["L", "Nd", "P", "S", "Zs"])
@@ -74,7 +75,10 @@ def test_images_and_ids() -> None:
 
 def test_a_corrected_query_has_other_words_save_in_quotes() -> None:
     query = Query.parse('2*a Dgo, a red dgo - "a dgo" + id:7')
-    assert str(query.corrected({"dgo": "dog"})) == '2*a dog, a red dog - "a dgo" + id:7'
+    assert (
+        str(query.reworded(lambda text: replace_words(text, {"dgo": "dog"})))
+        == '2*a dog, a red dog - "a dgo" + id:7'
+    )
     assert query.unquoted == ["a Dgo, a red dgo"]
 
 

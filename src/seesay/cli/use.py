@@ -109,14 +109,10 @@ def index(
     """Index folders of images. Run it again to update the index: only new content is embedded."""
     from seesay.progress import progress_of
     from seesay.search import Index
-    from seesay.search.contents import check_images
-    from seesay.search.places import store_exists
     from seesay.search.update import UpdateReport, read_sentences
 
     texts = read_sentences(sentences) if sentences is not None else []
     photos = photos or []
-    if not store_exists(out):
-        check_images(photos)
     if root and photos:
         raise SeesayError("--root: says where the index's own folders are; add others in a second call.")
     with Index.open_or_create(out, run, photos, _roots(root or [])) as opened:

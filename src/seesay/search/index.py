@@ -12,7 +12,7 @@ from seesay.errors import SeesayError
 from seesay.paths import is_folder
 from seesay.runs.images import read_texts
 from seesay.runs.run import Run
-from seesay.search.contents import Contents, check_patterns, contents_of, examine
+from seesay.search.contents import Contents, check_images, check_patterns, contents_of, examine
 from seesay.search.places import create_store, open_store, store_exists
 from seesay.search.preparing import finite
 from seesay.search.reader import DEFAULT_RUN, IndexReader, load_embedder
@@ -99,20 +99,18 @@ class Index(IndexReader):
         Args:
             place: see `open`, as for `run` and `root`.
             run: of the vectors.
-            photos: the folders that it will be updated with; a new index needs existing ones, so that a
-                mistyped name leaves nothing behind.
+            photos: the folders that it will be updated with; those of a new index must contain images, so
+                that a mistyped name leaves nothing behind.
             root: of the images.
 
         Raises:
-            SeesayError: as `open` and `create`; or a folder of a new index is missing, or none is given.
+            SeesayError: as `open` and `create`; or a folder of a new index has no images, or none is given.
         """
         if store_exists(place):
             return cls.open(place, run, root)
         if photos is not None and not photos:
             raise SeesayError(f"{place}: no index there yet; also name the folder of your images.")
-        for each in photos or ():
-            if not is_folder(each):
-                raise SeesayError(f"{each}: no such folder; name the folder of your images.")
+        check_images(photos or ())
         return cls.create(place, DEFAULT_RUN if run is None else run)
 
     def info(self) -> dict[str, object]:
@@ -189,7 +187,7 @@ class Index(IndexReader):
                 for root in seen.roots:
                     writer.put_root(root)
             report = Update(self.store, self.thumbnails, seen, run).run(progress, elsewhere)
-            self._judge.learn(run)
+            self._judge.learn(run, bool(report.added or report.changed or report.deleted))
             self.store.settle("image")
             return report
 
@@ -231,7 +229,7 @@ class Index(IndexReader):
             with self.store.write() as writer:
                 removed = writer.delete_root(found[0])
                 self.thumbnails.drop(writer.drop_orphans())
-            self._judge.learn(run)
+            self._judge.learn(run, bool(removed))
             self.store.settle("image")
             return removed
 

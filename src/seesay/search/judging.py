@@ -50,18 +50,15 @@ class Gallery:
         count: number of images.
         sample: ids of some of them, (s,).
         unit: standard deviation of the scores of an unrelated sentence over the images.
-        newest: the generation that wrote the last of them; -1 of a gallery that is not stored.
     """
 
     count: int
     sample: NDArray[np.int64]
     unit: float
-    newest: int = -1
 
     def to_json(self) -> str:
         """Return the text that an index stores."""
-        numbers = {"count": self.count, "newest": self.newest, "unit": self.unit}
-        return json.dumps({**numbers, "sample": self.sample.tolist()})
+        return json.dumps({"count": self.count, "unit": self.unit, "sample": self.sample.tolist()})
 
     @classmethod
     def from_json(cls, text: str | None) -> Self | None:
@@ -69,7 +66,7 @@ class Gallery:
         try:
             found = json.loads(text or "null")
             sample = np.array(found["sample"], np.int64).ravel()[:_SAMPLE]
-            read = cls(int(found["count"]), sample, float(found["unit"]), int(found["newest"]))
+            read = cls(int(found["count"]), sample, float(found["unit"]))
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
             return None
         return read if read.count > 0 and 0 < read.unit < np.inf else None
@@ -104,24 +101,22 @@ class Judge:
                 self._read = version, gallery
             return self._read[1], self._vectors
 
-    def learn(self, run: Run) -> None:
-        """Compute the gallery of the current images, and write it to the store, unless it is up to date."""
-        with self._lock:
-            former = Gallery.from_json(self._store.current("background"))
-            count, newest = self._store.count("image"), self._store.last_write("image")
-            # If none was written since and their number is the same, the images are the same.
-            if count and not (former and (former.count, former.newest) == (count, newest)):
-                learned = self._learned(run, newest).to_json()
-                with self._store.write() as writer:
-                    writer.set_meta(background=learned)
+    def learn(self, run: Run, is_changed: bool) -> None:
+        """Compute the gallery of the current images, and write it to the store, if they may have changed."""
+        former = Gallery.from_json(self._store.current("background"))
+        count = self._store.count("image")
+        if count and (is_changed or former is None or former.count != count):
+            learned = self._learned(run).to_json()
+            with self._store.write() as writer:
+                writer.set_meta(background=learned)
 
-    def _learned(self, run: Run, newest: int = -1) -> Gallery:
+    def _learned(self, run: Run) -> Gallery:
         """Compute the gallery of the current images, with a sample that is evenly spaced among them."""
         ids = self._store.changes("image").alive
         sample = ids[np.linspace(0, len(ids) - 1, min(len(ids), _SAMPLE)).astype(np.int64)]
         vectors = self._store.vectors(sample.tolist())[1].astype(np.float32)
         unit = usual_unit(vectors @ unrelated_vectors(run).T) if len(vectors) else USUAL_UNIT
-        return Gallery(len(ids), sample, unit, newest)
+        return Gallery(len(ids), sample, unit)
 
     def probabilities(
         self, hits: Sequence[Hit], asked: PreparedQuery, run: Run, best: Sequence[Hit] = ()

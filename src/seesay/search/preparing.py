@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +15,9 @@ from seesay.data.images import DecodedImage, EncodedImage
 from seesay.data.sources import FileSource
 from seesay.errors import ImageError, QueryError, SeesayError
 from seesay.runs.run import Run
-from seesay.search.query import Embedded, Image, Indexed, Part, Query
+from seesay.search.query import Embedded, Image, Query, Text
 from seesay.search.store import Store
+from seesay.text.tokens import replace_words
 from seesay.text.words import description_in
 
 _TINY = 1e-12
@@ -60,11 +61,22 @@ def prepare_query(query: Query, run: Run, store: Store) -> PreparedQuery:
         SeesayError: a part cannot be embedded, or the parts cancel each other out.
     """
     corrected = run.corrections(query.unquoted) if query.unquoted else {}
-    meant = query.corrected(corrected) if corrected else query
+    meant = query.reworded(lambda text: replace_words(text, corrected)) if corrected else query
     if run.calibration is not None:  # fitted to captions, which do not ask for photos
         meant = meant.reworded(description_in)
     sentences = iter(finite(run.embed_sentences(meant.sentences, query=True)) if meant.sentences else ())
-    rows = [_row(part, sentences, run, store) for part in meant.parts]
+    rows = list[Vector]()
+    for term in (part.term for part in meant.parts):
+        if isinstance(term, Text):
+            rows.append(next(sentences))
+        elif isinstance(term, Embedded):
+            rows.append(term.vector)
+        elif isinstance(term, Image):
+            rows.append(_image(term, run))
+        elif (row := store.vector(term.id)) is not None:
+            rows.append(row)
+        else:
+            raise QueryError(f"{term}: no such image in the index; search for its id again.")
     unknown = run.unknown_words(meant.sentences) if meant.sentences else []
     return PreparedQuery(query, meant, corrected, unknown, rows, _sum(meant, rows))
 
@@ -108,19 +120,6 @@ def _image(term: Image, run: Run) -> Vector:
         if isinstance(term.source, bytes) or os.path.exists(term.source):  # noqa: PTH110 — or it is too long
             raise
         raise ImageError(f'{error} If this is no image but a sentence, put it in "quotes".') from error
-
-
-def _row(part: Part, sentences: Iterator[Vector], run: Run, store: Store) -> Vector:
-    if isinstance(part.term, Embedded):
-        return part.term.vector
-    if isinstance(part.term, Image):
-        return _image(part.term, run)
-    if isinstance(part.term, Indexed):
-        row = store.vector(part.term.id)
-        if row is None:
-            raise QueryError(f"{part.term}: no such image in the index; search for its id again.")
-        return row
-    return next(sentences)
 
 
 def is_finite(vectors: NDArray[np.float32]) -> bool:

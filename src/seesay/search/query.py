@@ -11,7 +11,7 @@ Hyphens inside words, dashes, negative numbers, and characters inside quotes are
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self, TypeAlias
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from seesay.data.characters import LONE_SURROGATE, composed
 from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind
 from seesay.errors import QueryError
-from seesay.text.tokens import QUOTED, replace_words
+from seesay.text.tokens import QUOTED
 
 MAX_PARTS = 16
 MAX_CHARACTERS = 10_000
@@ -184,10 +184,6 @@ class Query:
     def unquoted(self) -> list[str]:
         """The sentences that are not in quotes."""
         return [part.term.text for part in self.parts if isinstance(part.term, Text) and not part.term.quoted]
-
-    def corrected(self, words: Mapping[str, str]) -> Query:
-        """Return the query with words of its sentences replaced, except in quotes."""
-        return self.reworded(lambda text: replace_words(text, words))
 
     def reworded(self, reword: Callable[[str], str]) -> Query:
         """Return the query with other texts of its sentences, except of those in quotes."""

@@ -388,12 +388,6 @@ class Store(ABC):
             alive = ids if since == 0 else _ids(connection, "FROM items WHERE kind = ?", (kind,))
             return Changes(generation, alive, ids)
 
-    def last_write(self, kind: Kind) -> int:
-        """Return the generation that wrote the last items of a kind; 0 if there is none."""
-        with self._read() as connection:
-            query = "SELECT MAX(generation) FROM items WHERE kind = ?"
-            return connection.execute(query, (kind,)).fetchone()[0] or 0
-
 
 def _ids(connection: Connection, among: str, values: Sequence[object]) -> NDArray[np.int64]:
     """Return the ids (n,) of items, in order; `among` is the end of a query."""
