@@ -8,7 +8,6 @@ from seesay.errors import SeesayError
 from seesay.metrics import paired_test
 from seesay.metrics.bootstrap import RetrievalSample
 from seesay.metrics.paired_test import compare
-from seesay.metrics.precision import PrecisionSample, average_precision
 from seesay.metrics.ranks import Ranks
 from tests.metrics.test_bootstrap import drawn, plain_figures, sample
 
@@ -92,18 +91,6 @@ def test_other_queries_are_refused():
         paired_test([0, np.nan], [np.nan, 1])
     with pytest.raises(SeesayError, match="swaps: expected a whole number of at least 1, got 0"):
         paired_test([0, 1], [0, 1], swaps=0)
-
-
-def test_mean_average_precision_is_compared_by_ranks():
-    draw = np.random.default_rng(1)
-    targets = draw.random((60, 4)) < 0.3
-    good, poor = targets + draw.normal(size=(60, 4)), 1e3 * draw.normal(size=(60, 4))
-    test = compare([PrecisionSample(good, targets)], [PrecisionSample(poor, targets)], 50, 200)["mAP"]
-    expected = 100 * (average_precision(good, targets).mean() - average_precision(poor, targets).mean())
-    assert test.difference == pytest.approx(expected, abs=1e-3)
-    assert test.p < 0.02
-    same = compare([PrecisionSample(good, targets)], [PrecisionSample(2 * good - 1, targets)], 20, 20)
-    assert (same["mAP"].difference, same["mAP"].interval) == (0.0, (0.0, 0.0))
 
 
 @pytest.mark.parametrize("scale", [1e-10, 1.0, 1e10])

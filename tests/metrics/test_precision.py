@@ -10,14 +10,7 @@ from hypothesis.extra import numpy as hnp
 from sklearn.metrics import average_precision_score
 
 from seesay.errors import SeesayError
-from seesay.metrics import average_precision
-from seesay.metrics.bootstrap import draws, intervals
-from seesay.metrics.paired_test import compare
-from seesay.metrics.precision import (
-    PrecisionSample,
-    auc,
-    calibration_error,
-)
+from seesay.metrics import auc, average_precision, calibration_error
 
 SHAPES = hnp.array_shapes(min_dims=2, max_dims=2, max_side=12)
 
@@ -65,54 +58,6 @@ def test_unsigned_and_infinite_scores_rank_as_others() -> None:
 def test_a_nan_score_is_refused() -> None:
     with pytest.raises(SeesayError, match="NaN"):
         average_precision(np.array([[np.nan]]), np.array([[True]]))
-
-
-@given(st.integers(1, 10), st.integers(0, 2**32 - 1))
-def test_the_precision_of_a_draw_is_that_of_repeated_images(n: int, seed: int) -> None:
-    draw = np.random.default_rng(seed)
-    scores, targets = draw.integers(0, 4, n) / 3, draw.random(n) < 0.5
-    weights = draw.integers(0, 3, (4, n)).astype(np.int32)
-    drawn = PrecisionSample(scores[:, None], targets[:, None]).metrics(weights)[:, 0] if targets.any() else []
-    for found, times in zip(drawn, weights, strict=False):
-        rows = np.repeat(np.arange(n), times)
-        if targets[rows].any():
-            assert found == pytest.approx(100 * average_precision(scores[rows, None], targets[rows, None])[0])
-        else:
-            assert np.isnan(found)
-
-
-def test_a_figure_lies_within_its_interval() -> None:
-    # Of few right answers each: a copy of one, found beside it, would put all draws above the figure.
-    draw = np.random.default_rng(0)
-    targets = draw.random((200, 800)) < 0.01
-    scores = draw.random((200, 800)) + 0.1 * targets
-    sample = PrecisionSample(scores, targets)
-    figure = sample.metrics(np.ones((1, 200), np.int32))[0, 0]
-    interval = intervals([sample], resamples=200)["mAP"]
-    assert interval is not None
-    assert interval.low < figure < interval.high
-    assert (draws([sample], 200, 0) > figure).mean() > 0.975
-
-
-def test_columns_of_other_targets_are_not_compared() -> None:
-    scores, targets = np.random.default_rng(0).random((2, 9, 3))
-    one = PrecisionSample(scores, targets > 0.5)
-    for other in (
-        PrecisionSample(scores, targets > 0.4),
-        PrecisionSample(scores[:, :2], targets[:, :2] > 0.5),
-    ):
-        with pytest.raises(SeesayError, match="the same queries"):
-            compare([one], [other], 20, 20)
-
-
-def test_a_difference_is_the_middle_of_its_interval() -> None:
-    draw = np.random.default_rng(0)
-    targets = draw.random((200, 800)) < 0.01
-    noise = draw.random((2, 200, 800))
-    good, poor = PrecisionSample(noise[0] + 2.0 * targets, targets), PrecisionSample(noise[1], targets)
-    test = compare([good], [poor], 200, 20)["mAP"]
-    assert test.interval is not None
-    assert test.difference == pytest.approx(sum(test.interval) / 2, abs=0.2)
 
 
 def test_a_label_is_true_or_false() -> None:

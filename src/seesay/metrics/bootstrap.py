@@ -5,9 +5,6 @@ they describe one scene and have one right answer. Resampling them one by one gi
 narrow. Both directions share each draw, so the interval of mR accounts for their correlation. The gallery is
 not resampled: an interval covers other queries to the same gallery, not other galleries or trainings.
 
-Intervals are percentile intervals. Draws of a mean average precision are biased upwards, so its interval is
-shifted until the mean of the draws equals the value, and ends at 0 and 100 %.
-
 Efron and Tibshirani 1993, chapter 13 (percentile intervals); Davison and Hinkley 1997, section 3.8
 (hierarchical data).
 """
@@ -16,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -63,11 +60,8 @@ class Sample(ABC):
     Attributes:
         names: of the k metrics.
         groups: the image of each query, (q,), from 0; queries of one image are drawn together.
-        biased: whether the metrics of draws are biased; their interval is then shifted until the mean of the
-            draws equals the metric. Such metrics are in percent.
     """
 
-    biased: ClassVar[bool] = False
     names: Sequence[str]
     groups: Ints
 
@@ -83,10 +77,6 @@ class Sample(ABC):
     @abstractmethod
     def pooled(self: _S, other: _S) -> _S:
         """Return the union of two samples, with the other's images numbered after this one's."""
-
-    def is_paired(self, other: Sample) -> bool:
-        """Return True if both have the same queries."""
-        return self.names == other.names and np.array_equal(self.groups, other.groups)
 
 
 class MeanSample(Sample):
@@ -252,16 +242,8 @@ def intervals(
     """Return the percentile interval of each metric by name; None for one without a value.
 
     Folds are resampled separately, and a metric is the mean over folds. Draws without a query are left out.
-    Biased draws are shifted until their mean equals the metric, and cannot leave 0 to 100 %.
     """
-    columns = dict(zip(folds[0].names, draws(folds, resamples, seed).T, strict=True))
-    if not folds[0].biased:
-        return {name: interval_of(column) for name, column in columns.items()}
-    centres = mean_metrics(folds)
-    shifted = {name: interval_of(column, centres[name]) for name, column in columns.items()}
-    return {
-        name: ends and Interval(max(ends.low, 0.0), min(ends.high, 100.0)) for name, ends in shifted.items()
-    }
+    return dict(zip(folds[0].names, map(interval_of, draws(folds, resamples, seed).T), strict=True))
 
 
 def draws(folds: Sequence[Sample], resamples: int, seed: int) -> Values:
@@ -274,13 +256,11 @@ def draws(folds: Sequence[Sample], resamples: int, seed: int) -> Values:
     return np.asarray(np.mean(drawn, axis=0))
 
 
-def interval_of(column: Values, centre: float | None = None) -> Interval | None:
-    """Return the interval of draws (b,), shifted to the mean `centre` if given; None if all are NaN."""
+def interval_of(column: Values) -> Interval | None:
+    """Return the interval of draws (b,); None if all are NaN."""
     known = column[~np.isnan(column)]
     if not len(known):
         return None
-    if centre is not None:
-        known = known + (centre - known.mean())
     low, high = np.percentile(known, _TAILS)
     return Interval(float(low), float(high))
 

@@ -157,14 +157,12 @@ def _paired(
     left = np.concatenate([np.repeat(r, len(t), axis=0) for r, t in zip(regions, truths, strict=True)])
     right = np.concatenate([np.tile(t, (len(r), 1)) for r, t in zip(regions, truths, strict=True)])
     ends = np.cumsum([len(r) * len(t) for r, t in zip(regions, truths, strict=True)])
-    parts = np.split(_iou(left, right), ends[:-1])
-    return [part.reshape(-1, len(t)).max(axis=1) for part, t in zip(parts, truths, strict=True)]
-
-
-def _iou(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Compute the IoU of pairs of boxes, (n,), in double precision, so that one half is exact."""
-    both = np.concatenate([np.maximum(a[:, :2], b[:, :2]), np.minimum(a[:, 2:], b[:, 2:])], axis=1)
-    shared, *areas = (np.maximum(x[:, 2:] - x[:, :2], 0).prod(axis=1) for x in (both, a, b))
+    # In double precision, so that one half is exact.
+    both = np.concatenate(
+        [np.maximum(left[:, :2], right[:, :2]), np.minimum(left[:, 2:], right[:, 2:])], axis=1
+    )
+    shared, *areas = (np.maximum(x[:, 2:] - x[:, :2], 0).prod(axis=1) for x in (both, left, right))
     union = sum(areas) - shared
-    ratio = np.divide(shared, union, out=np.zeros_like(union), where=union > 0)
-    return np.asarray(ratio, np.float32)
+    ratio = np.divide(shared, union, out=np.zeros_like(union), where=union > 0).astype(np.float32)
+    parts = np.split(ratio, ends[:-1])
+    return [part.reshape(-1, len(t)).max(axis=1) for part, t in zip(parts, truths, strict=True)]

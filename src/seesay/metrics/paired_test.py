@@ -108,27 +108,24 @@ def compare(
         SeesayError: the queries are not the same.
     """
     pairs = list(zip(ours, theirs, strict=True))
-    if not all(mine.is_paired(other) for mine, other in pairs):
+    if any(
+        mine.names != other.names or not np.array_equal(mine.groups, other.groups) for mine, other in pairs
+    ):
         raise SeesayError("a paired comparison needs the same queries, but these differ.")
-    mine, other = mean_metrics(ours), mean_metrics(theirs)
     # The same seed draws the same images of both.
     drawn = draws(ours, resamples, seed) - draws(theirs, resamples, seed)
     swapped = _swapped(pairs, swaps, seed)
-    biased = ours[0].biased
-    return {
-        name: _test(mine[name], other[name], drawn[:, at], swapped[:, at], biased)
-        for at, name in enumerate(mine)
-    }
-
-
-def _test(mine: float, other: float, drawn: Values, swapped: Values, biased: bool) -> PairedTest:
-    found = mine - other
-    if np.isnan(found):
-        return PairedTest(None, None, None, None)
-    same = _SAME * max(abs(mine), abs(other))
-    p = (1 + int((np.abs(swapped) >= abs(found) - same).sum())) / (1 + len(swapped))
-    interval = interval_of(drawn, found if biased else None)
-    return PairedTest(other, found, interval, p)
+    tests = {}
+    other = mean_metrics(theirs)
+    for at, (name, value) in enumerate(mean_metrics(ours).items()):
+        difference = value - other[name]
+        if np.isnan(difference):
+            tests[name] = PairedTest(None, None, None, None)
+            continue
+        least = abs(difference) - _SAME * max(abs(value), abs(other[name]))
+        p = (1 + int((np.abs(swapped[:, at]) >= least).sum())) / (1 + len(swapped))
+        tests[name] = PairedTest(other[name], difference, interval_of(drawn[:, at]), p)
+    return tests
 
 
 def _swapped(pairs: Sequence[tuple[Sample, Sample]], swaps: int, seed: int) -> Values:

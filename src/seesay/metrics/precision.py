@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError
-from seesay.metrics.bootstrap import Sample, Values, Weights
 from seesay.metrics.inputs import as_array, refuse_nan
-from seesay.metrics.ranks import average_ranks
 
 _BINS = 10  # of probabilities, for the calibration error
-
-Column = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
 
 
 def average_precision(scores: ArrayLike, targets: ArrayLike) -> NDArray[np.float64]:
@@ -39,59 +34,14 @@ def average_precision(scores: ArrayLike, targets: ArrayLike) -> NDArray[np.float
     values = as_array(scores, "scores", "n", "k")
     wanted = as_array(targets, "targets", *values.shape, kinds="b")
     refuse_nan(values, "scores")
-    once = np.ones((1, len(values)), np.int32)
-    columns = (_column(score, which) for score, which in zip(values.T, wanted.T, strict=True))
-    return np.array([_precision(column, once)[0] for column in columns])
-
-
-class PrecisionSample(Sample):
-    """Mean average precision in percent over the columns of scores and targets (n, k); rows are drawn."""
-
-    names = ("mAP",)
-    biased = True  # an image that is drawn twice is found next to its copy, which raises the precision
-
-    def __init__(self, scores: NDArray[np.floating], targets: NDArray[np.bool_]) -> None:
-        self.scores, self.targets = scores, targets
-        self.groups = np.arange(len(scores))
-        kept = np.flatnonzero(targets.any(axis=0))
-        self._columns: Sequence[Column] = [_column(scores[:, k], targets[:, k]) for k in kept]
-
-    def metrics(self, weights: Weights) -> Values:
-        """See `Sample`."""
-        found = np.array([_precision(column, weights) for column in self._columns])
-        known = ~np.isnan(found)
-        sums, counts = np.where(known, found, 0.0).sum(axis=0), known.sum(axis=0)
-        mean = np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0)
-        return np.asarray(100 * mean[:, None])
-
-    def is_paired(self, other: Sample) -> bool:
-        """See `Sample`; here the targets must be the same."""
-        return isinstance(other, PrecisionSample) and np.array_equal(self.targets, other.targets)
-
-    def pooled(self, other: PrecisionSample) -> PrecisionSample:
-        """See `Sample`; scores become ranks first, because two matchers have different scales."""
-        columns = [[average_ranks(column) for column in each.scores.T] for each in (self, other)]
-        ranks = np.concatenate([np.array(each).T for each in columns])
-        return PrecisionSample(ranks, np.concatenate([self.targets, other.targets]))
-
-
-def _column(scores: NDArray[np.floating], targets: NDArray[np.bool_]) -> Column:
-    """Return the rows by descending score, the last position of each score, and the targets in that order."""
-    order = np.argsort(scores, kind="stable")[::-1]  # scores may be unsigned
-    ranked = scores[order]
-    last = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), len(order) - 1)
-    return order, last, targets[order]
-
-
-def _precision(column: Column, weights: Weights) -> NDArray[np.float64]:
-    """Return the average precision where row i counts weights[:, i] times, (b,) from (b, n); NaN for none."""
-    order, last, targets = column
-    there = weights[:, order]
-    seen, found = there.cumsum(axis=1)[:, last], (there * targets).cumsum(axis=1)[:, last]
-    gained = np.diff(found, prepend=0, axis=1)
-    total = found[:, -1]
-    summed = (gained * found / np.maximum(seen, 1)).sum(axis=1)
-    return np.asarray(np.divide(summed, total, out=np.full(len(total), np.nan), where=total > 0))
+    precisions = np.full(values.shape[1], np.nan)
+    for k in np.flatnonzero(wanted.any(axis=0)):
+        order = np.argsort(values[:, k], kind="stable")[::-1]  # scores may be unsigned
+        ranked = values[order, k]
+        last = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), len(order) - 1)  # row of each score
+        found = wanted[order, k].cumsum()[last]
+        precisions[k] = (np.diff(found, prepend=0) * found / (last + 1)).sum() / found[-1]
+    return precisions
 
 
 def auc(values: ArrayLike, labels: ArrayLike) -> float | None:
@@ -118,11 +68,11 @@ def auc(values: ArrayLike, labels: ArrayLike) -> float | None:
     refuse_nan(labelled, "labels")
     _check_binary(labelled, "labels")
     positive = labelled.astype(bool)
-    n, true = len(positive), int(positive.sum())
-    if true in (0, n):
+    if positive.all() or not positive.any():
         return None
-    before = average_ranks(found)[positive].sum() - true * (true + 1) / 2
-    return float(before / (true * (n - true)))
+    others = np.sort(found[~positive])
+    below = sum(np.searchsorted(others, found[positive], side).sum() for side in ("left", "right")) / 2
+    return float(below / (positive.sum() * len(others)))
 
 
 def _check_binary(labels: NDArray[Any], name: str) -> None:

@@ -211,8 +211,10 @@ def _count(blocks: _Blocks, owners: NDArray[np.int64], n_images: int, dtype: np.
 
     before_sentence = np.zeros(n_images, np.int64)
     before_image = np.zeros(len(owners), np.int64)
+    step = min(255, max(1, _CACHE_CELLS // len(owners)))  # rows that fit into the cache
     for start, block in blocks():
-        for first, part in _parts(start, block, dtype):
+        for first in range(start, start + len(block), step):
+            part = block[first - start : first - start + step].astype(dtype, copy=False)
             refuse_nan(part, "scores", first)
             stop = first + len(part)
             # Counting the bits of packed bytes is three times as fast as adding up each row.
@@ -236,21 +238,3 @@ def _own_scores(blocks: _Blocks, owners: NDArray[np.int64], dtype: np.dtype[Any]
         columns = order[low:high]
         own[columns] = block[owners[columns] - start, columns]
     return own
-
-
-def _parts(start: int, block: NDArray[Any], dtype: np.dtype[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
-    """Split a block into pieces of at most 255 rows that fit into the cache, each with its first image."""
-    step = min(255, max(1, _CACHE_CELLS // block.shape[1]))
-    for first in range(0, len(block), step):
-        yield start + first, block[first : first + step].astype(dtype, copy=False)
-
-
-def average_ranks(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Rank values (n,) from 1 (the lowest) to n; equal values share their mean rank.
-
-    >>> average_ranks(np.array([7, 3, 3, 9]))
-    array([3. , 1.5, 1.5, 4. ])
-    """
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks = np.cumsum(counts) - (counts - 1) / 2
-    return np.asarray(ranks[place], np.float64)

@@ -170,16 +170,10 @@ class RetrievalMetrics:
             raise SeesayError("image_ids: some batches have ids and others none; give them with all batches.")
         self._batches = both
 
-    def __call__(
-        self,
-        images: ArrayLike,
-        sentences: ArrayLike,
-        image_of_sentence: ArrayLike | None = None,
-        image_ids: ArrayLike | None = None,
-    ) -> dict[str, float]:
+    def __call__(self, *arrays: ArrayLike, **named: Any) -> dict[str, float]:
         """Add a batch, and return its own metrics; see `update`."""
         batch = RetrievalMetrics(self.k)
-        batch.update(images, sentences, image_of_sentence, image_ids)
+        batch.update(*arrays, **named)
         self._extend(batch._batches)
         return batch.compute()
 

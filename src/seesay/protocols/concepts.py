@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from seesay.arrays import Mask
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import MeanSample
-from seesay.metrics.precision import PrecisionSample, average_precision
+from seesay.metrics.precision import average_precision
 from seesay.protocols.base import Metrics, Options, Protocol, Result, Samples, register_protocol
 from seesay.protocols.subject import RunSubject
 from seesay.text.concepts import PARTS_OF_SPEECH, Concept, concept_targets
@@ -30,7 +30,7 @@ class Concepts(Protocol[RunSubject]):
     summary = "the prediction of concepts from whole images"
     needs = "run"
     monitor = "mAP"
-    metrics = ("mAP", "image mAP")
+    columns = metrics = ("mAP", "image mAP")
 
     def measure(self, subject: RunSubject, options: Options) -> Result:
         """Measure mean average precisions."""
@@ -46,7 +46,7 @@ class Concepts(Protocol[RunSubject]):
         scores = concept_probabilities(run, subject.inputs.features)
         of_images = 100 * average_precision(scores.T, targets.T)
         image_sample = MeanSample(["image mAP"], of_images[:, None], np.arange(len(targets)))
-        samples: Samples = [("", [PrecisionSample(scores, targets)]), ("", [image_sample])]
+        samples: Samples = [("", [image_sample])]
         about = {
             "images": len(targets),
             "concepts": int(targets.any(axis=0).sum()),
@@ -56,18 +56,19 @@ class Concepts(Protocol[RunSubject]):
 
 
 def part_metrics(scores: Scores, targets: Mask, concepts: Sequence[Concept]) -> Metrics:
-    """Compute the mean average precision of each part of speech, and that of the baseline.
+    """Compute the mean average precision of all concepts, of each part of speech, and of the baseline.
 
     Scores and targets are (n, K); a target is true if the image's sentences name the concept.
     """
     parts = np.array([concept.part_of_speech for concept in concepts])
     frequency = np.array([concept.count for concept in concepts], np.float64)
     constant = np.broadcast_to(frequency, targets.shape)
+    precision = average_precision(scores, targets)
     found = {
+        "mAP": _mean(precision),
         "training frequency: mAP": _mean(average_precision(constant, targets)),
         "training frequency: image mAP": _mean(average_precision(constant.T, targets.T)),
     }
-    precision = average_precision(scores, targets)
     kinds = {part: precision[parts == part] for part in PARTS_OF_SPEECH if (parts == part).any()}
     return found | {f"{part}s: mAP": _mean(kind) for part, kind in kinds.items()}
 
