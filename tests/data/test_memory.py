@@ -12,7 +12,7 @@ from PIL import Image
 import seesay
 from seesay.data.images import decode
 from seesay.errors import SeesayError
-from seesay.runs.summary import open_corpus_of, trained_on
+from seesay.runs.summary import TrainingSummary, open_corpus_of
 from tests.data.readers.conftest import jpeg
 from tools.scenes import write_scenes
 
@@ -57,11 +57,11 @@ def test_a_run_is_trained_on_rows_and_on_a_subset(tmp_path: Path) -> None:
     small: dict[str, Any] = {"epochs": 1, "encoders": ["efficientnet-lite0"], "matcher": {"dim": 24}}
     run = seesay.train("irmatch-s", seesay.corpus_of(rows), tmp_path / "rows", **small)
     seesay.evaluate(run, seesay.corpus_of(rows))
-    with pytest.raises(SeesayError, match=r"its corpus is not at .*memory; name the corpus"):
+    with pytest.raises(SeesayError, match=r"memory: the runs. corpus is not there; name the corpus"):
         open_corpus_of([run])
     part = seesay.read_corpus(tmp_path / "scenes", subset=20)
     seesay.train("irmatch-s", part, tmp_path / "part", **small)
-    assert trained_on(seesay.load(tmp_path / "part")).subset == 20
+    assert TrainingSummary.load(tmp_path / "part").corpus.subset == 20
 
 
 def test_a_subset_is_the_same_each_time_and_says_so(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 import seesay
 from seesay.data.corpus import Corpus
 from seesay.device import chosen_device
-from seesay.runs.history import read_history
+from seesay.runs.summary import read_history
 
 SMALL: dict[str, Any] = {
     "encoders": ["efficientnet-lite0"],

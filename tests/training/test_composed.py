@@ -79,7 +79,7 @@ def test_the_run_is_whole_without_its_members(corpus: Corpus, ensemble: Path) ->
     summary = TrainingSummary.load(ensemble)
     assert summary.members.keys() == {"mcnn-phs", "mcnn-st"}
     assert {member.machine for member in summary.members.values()} == {summary.machine}
-    assert summary.train.cut_sentences == 0
+    assert summary.train["cut_sentences"] == 0
     about = dict(list_runs(ensemble))[str(ensemble)]
     best = summary.best_val["metrics"]["mR"]
     assert about == f"mcnn-ens on scenes, seed 1, val mR {best:.1f}, of 6 images"

@@ -35,7 +35,7 @@ def test_the_summary_says_how_many_regions_are_right_for_a_phrase(scenes: Path, 
     for phrase, true in zip(inputs.corpus.sentences, inputs.true_region, strict=True):
         boxes, proposed = inputs.regions[phrase.image].boxes, inputs.proposals[phrase.image]
         near.append(1 + (iou(boxes[:proposed], boxes[[true]]) >= 0.7).sum())
-    assert TrainingSummary.load(grounding_run).train.positives == round(float(np.mean(near)), 2)
+    assert TrainingSummary.load(grounding_run).train["positives"] == round(float(np.mean(near)), 2)
 
 
 def test_its_recall_chooses_the_epoch(grounding_run: Path) -> None:

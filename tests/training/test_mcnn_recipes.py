@@ -59,7 +59,7 @@ def test_it_learns_and_is_loaded_again(corpus: Corpus, tmp_path: Path, level: st
     assert (matching > scores)[others].mean() > 0.6  # chance is a half
     again = Run.load(str(tmp_path / "run"))
     np.testing.assert_allclose(again.score_prepared(inputs.features, inputs.sentences), scores, atol=1e-4)
-    assert TrainingSummary.load(tmp_path / "run").train.cut_sentences == 0
+    assert TrainingSummary.load(tmp_path / "run").train["cut_sentences"] == 0
     start, known = word_vectors(run.vocabulary.words)
     table = run.matcher.get_parameter("words.weight").detach().cpu().numpy()[1:]
     tuned = np.linalg.norm(table - start, axis=1)[known]

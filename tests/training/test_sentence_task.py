@@ -16,9 +16,9 @@ from seesay.losses.base import Batch
 from seesay.recipes.load import load_recipe, settings_digest
 from seesay.recipes.schema import Recipe
 from seesay.results.rows import provenance, read_rows, recorded_rows
-from seesay.runs.history import read_history
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
+from seesay.runs.summary import read_history
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.sentence_task import SentenceTask, Teacher
 from seesay.training.train import train
@@ -128,7 +128,7 @@ def test_images_that_carry_the_same_text_are_no_negatives_of_it(tmp_path: Path) 
     shared = task.drawn(positions, "cpu").shared
     assert shared is not None
     assert shared.tolist() == [[names[i] == names[j] for j in positions[1]] for i in positions[0]]
-    assert task.sizes()[0].shared_sentences == 8
+    assert task.sizes()[0]["shared_sentences"] == 8
     assert task_of(corpus, "shared_sentences=false").drawn(positions, "cpu").shared is None
 
 

@@ -13,9 +13,8 @@ from typing import Any
 
 from seesay.report.page import Page
 from seesay.results.html import Html, tag
-from seesay.runs.history import read_history, val_curves
 from seesay.runs.run import Run
-from seesay.runs.summary import TrainingSummary, is_finished
+from seesay.runs.summary import TrainingSummary, is_finished, read_history, val_curves
 
 _SIZE = (7.2, 2.7)  # inches; the width of a printed page
 _COLOURS = 6  # series-0 to series-5 of the page's style

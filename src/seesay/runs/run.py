@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from seesay.recipes.schema import Recipe
-    from seesay.runs.history import Epoch
+    from seesay.runs.summary import Epoch
     from seesay.runs.trained import TorchBackend
 
 _AT_ONCE = 128  # images whose files are read before they are encoded
@@ -220,7 +220,7 @@ class Run:
     @property
     def history(self) -> list[Epoch]:
         """The epochs of its training, each with its loss and val metrics; empty for included weights."""
-        from seesay.runs.history import read_history  # pydantic is slow to import, and no search needs it
+        from seesay.runs.summary import read_history  # pydantic is slow to import, and no search needs it
 
         return read_history(self.folder)
 

@@ -1,16 +1,16 @@
-"""The summary of a finished training in a run's folder."""
+"""What a run's folder records of its training: a summary, and the history with a JSON line for each epoch."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, first_line
 from seesay.paths import replace_text, unusable
 from seesay.runs.config import RUN, WEIGHTS, RunConfig
 from seesay.runs.folders import included_runs
@@ -18,7 +18,10 @@ from seesay.runs.folders import included_runs
 if TYPE_CHECKING:
     from seesay.runs.run import Run
 
-SUMMARY = "training.json"
+SUMMARY, METRICS = "training.json", "metrics.jsonl"
+_CURVES = ("S R@1", "S R@10", "I R@1", "I R@10", "mR", "R@1", "R@10", "mAP")
+
+Size: TypeAlias = dict[str, int | float]
 
 
 class _Summary(BaseModel):
@@ -39,23 +42,6 @@ class CorpusPlace(_Summary):
     image_column: str | None = None
     caption_column: str | None = None
     subset: int | None = None
-
-
-class SplitSize(_Summary):
-    """The size of a split: images, sentences or phrases, and sentences truncated to `max_length`.
-
-    Of phrases that are learned from, `positives` is the mean number of regions that are right for one, and of
-    sentences, `shared_sentences` are those that are right for several images.
-    """
-
-    images: int
-    sentences: int | None = None
-    phrases: int | None = None
-    positives: float | None = None
-    cut_sentences: int | None = None
-    max_length: int | None = None
-    images_without_concepts: int | None = None
-    shared_sentences: int | None = None
 
 
 class MemberSummary(_Summary):
@@ -84,6 +70,9 @@ class TrainingSummary(_Summary):
         monitor: the val metric that chose the epoch; `best` is its value.
         best_val: the result of that epoch on val.
         concepts: the numbers of concepts that were `wanted` and `kept`.
+        train: the size of the split: `images`, `sentences` or `phrases`, and what its task counts, such as
+            sentences that are `shared_sentences` of several images.
+        val: the size of that split.
         seconds: of training, the members' included.
         machine: the machine on which the training ended; members have their own.
         teacher: the fingerprint of the teacher.
@@ -98,8 +87,8 @@ class TrainingSummary(_Summary):
     epochs: int | None = None
     best_epoch: int | None = None
     seconds: float
-    train: SplitSize
-    val: SplitSize
+    train: Size
+    val: Size
     broken_images: tuple[str, ...] = ()
     concepts: dict[str, int] | None = None
     members: dict[str, MemberSummary] | None = None
@@ -163,22 +152,7 @@ def _line(folder: Path) -> str:
     about = f"{name} on {summary.corpus.name}"
     epoch = f" at epoch {summary.best_epoch}" if summary.best_epoch is not None else ""
     best = f"val {summary.monitor} {summary.best:.1f}{epoch}"
-    return f"{about}, seed {summary.seed}, {best}, of {summary.val.images:,} images"
-
-
-def trained_on(run: Run) -> CorpusPlace:
-    """Return the location of the corpus that a run was trained on.
-
-    Raises:
-        SeesayError: the run does not record it (like included weights), or the corpus was moved.
-    """
-    if not is_finished(run.folder):
-        raise SeesayError(f"{run.name}: has no recorded corpus; name the corpus to measure on.")
-    place = TrainingSummary.load(run.folder).corpus
-    root = Path(place.root)
-    if not root.exists():
-        raise SeesayError(f"{run.name}: its corpus is not at {root}; name the corpus to measure on.")
-    return place
+    return f"{about}, seed {summary.seed}, {best}, of {summary.val['images']:,} images"
 
 
 def open_corpus_of(
@@ -200,14 +174,62 @@ def open_corpus_of(
         return read_corpus(data, phrases=phrases, allow_outside=allow_outside, **options)
     if not runs:
         raise SeesayError("Score files have no corpus; name it with --data.")
-    places = {trained_on(run) for run in runs if not run.pretrained}
+    name_it = "name the corpus to measure on with --data."
+    places = {TrainingSummary.load(run.folder).corpus for run in runs if is_finished(run.folder)}
     if not places:
-        names = ", ".join(run.name for run in runs)
-        raise SeesayError(f"{names}: no recorded corpus; name the corpus to measure on with --data.")
+        raise SeesayError(f"{', '.join(run.name for run in runs)}: no recorded corpus; {name_it}")
     if len(places) > 1:
         roots = ", ".join(sorted(place.root for place in places))
-        raise SeesayError(f"The runs were trained on {roots}; name the corpus to measure on with --data.")
+        raise SeesayError(f"The runs were trained on {roots}; {name_it}")
     place = places.pop()
+    if not Path(place.root).exists():
+        raise SeesayError(f"{place.root}: the runs' corpus is not there; {name_it}")
     as_trained = place.model_dump(exclude={"name", "root"})
     given = {name: value for name, value in options.items() if value is not None}
     return read_corpus(place.root, phrases=phrases, allow_outside=allow_outside, **(as_trained | given))
+
+
+class Epoch(BaseModel):
+    """An epoch: its mean loss, its seconds and the val metrics.
+
+    `metrics` are the matcher's own (`Matcher.metrics`). CCA has no epochs; each ridge takes the place of one.
+    """
+
+    epoch: int
+    loss: float
+    seconds: float
+    val: dict[str, JsonValue]
+    metrics: dict[str, float] | None = None
+    ridge: float | None = None
+
+
+def write_history(folder: Path, history: Sequence[Epoch]) -> None:
+    """Write all epochs so far to `metrics.jsonl` in a run's folder."""
+    lines = (epoch.model_dump_json(exclude_none=True) + "\n" for epoch in history)
+    replace_text(folder / METRICS, "".join(lines))
+
+
+def read_history(folder: Path) -> list[Epoch]:
+    """Read the epochs of a run; without a file, as for included weights, there are none.
+
+    Raises:
+        SeesayError: the file is not a history.
+    """
+    path = folder / METRICS
+    try:
+        return [Epoch.model_validate_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    except OSError:
+        return []
+    except ValueError as failure:  # also of pydantic, and of what is not UTF-8
+        raise SeesayError(f"{path}: not a training history ({first_line(failure)}).") from None
+
+
+def val_curves(history: Sequence[Epoch]) -> dict[str, list[float]]:
+    """Return the val metrics that curves show, each by epoch, named as in a table."""
+    curves: dict[str, list[float]] = {}
+    for epoch in history:
+        metrics = epoch.val.get("metrics")
+        for name, value in metrics.items() if isinstance(metrics, dict) else ():
+            if name in _CURVES and isinstance(value, int | float):
+                curves.setdefault(name, []).append(value)
+    return {name: values for name, values in curves.items() if len(values) == len(history)}

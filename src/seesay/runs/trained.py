@@ -95,9 +95,7 @@ def misfit(wanted: Mapping[str, Any], found: Mapping[str, Tensor]) -> str:
     """Name the first weights that are missing, unexpected or of another shape."""
     left, right = ({key: tuple(np.shape(each)) for key, each in some.items()} for some in (wanted, found))
     differ = [key for key in {**left, **right} if left.get(key) != right.get(key)]
-    first = (
-        f"{key} is {right.get(key, 'missing')}, expected {left.get(key, 'none')}" for key in differ[:_NAMED]
-    )
+    first = (f"{key} is {right.get(key, 'missing')}, not {left.get(key, 'there')}" for key in differ[:_NAMED])
     return "; ".join(first) + (", …" if len(differ) > _NAMED else "")
 
 

@@ -31,7 +31,7 @@ from seesay.recipes.files import included_recipes
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run
-from seesay.runs.summary import SplitSize, is_finished
+from seesay.runs.summary import Size, is_finished
 from seesay.text.concepts import concept_targets
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.steps import Steps
@@ -70,11 +70,11 @@ class ConceptTask(Task):
         image_ids = torch.from_numpy(batch).to(device)
         return Batch(features, None, image_ids, targets=self.targets[batch].to(device))
 
-    def sizes(self) -> tuple[SplitSize, SplitSize]:
+    def sizes(self) -> tuple[Size, Size]:
         """Return the sizes of the train and the val split."""
         train, val = super().sizes()
         without = int((~self.targets.any(dim=1)).sum())
-        return train.model_copy(update={"images_without_concepts": without}), val
+        return train | {"images_without_concepts": without}, val
 
 
 def score_held_out(task: ConceptTask, run: Run, epochs: int) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from seesay.protocols.base import Result
-from seesay.runs.history import Epoch
+from seesay.runs.summary import Epoch
 
 OnEpochEnd = Callable[[int, Mapping[str, float]], None]  # called with an epoch and its metrics
 

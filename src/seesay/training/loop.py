@@ -26,8 +26,8 @@ from seesay.paths import replacing, unusable
 from seesay.progress import progress
 from seesay.recipes.schema import Recipe
 from seesay.runs.config import WEIGHTS
-from seesay.runs.history import Epoch, write_history
 from seesay.runs.run import Run
+from seesay.runs.summary import Epoch, write_history
 from seesay.training.epochs import OnEpochEnd, metrics_of
 from seesay.training.steps import Steps
 from seesay.training.task import Task

@@ -25,7 +25,7 @@ from seesay.matchers.sentences import Sentences
 from seesay.recipes.schema import Recipe, RegionSettings
 from seesay.runs.inputs import NEAR, Inputs, split_inputs
 from seesay.runs.sentences import rows_of_each
-from seesay.runs.summary import SplitSize
+from seesay.runs.summary import Size
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.sentence_task import fits
 from seesay.training.task import Task, terms_of
@@ -250,11 +250,11 @@ class PhraseTask(Task):
             phrases = self._usable[start : start + _BATCH]
             yield self._features(self.sampler.true[phrases]), self._phrases(phrases)
 
-    def sizes(self) -> tuple[SplitSize, SplitSize]:
+    def sizes(self) -> tuple[Size, Size]:
         """Return the sizes of the train and the val split."""
         train, val = super().sizes()
         positives = round(float(np.mean([len(near) for near in self.sampler.near])), 2)
-        return train.model_copy(update={"positives": positives}), val
+        return train | {"positives": positives}, val
 
     def _phrases(self, chosen: NDArray[np.int64]) -> Sentences:
         return self.data.sentences.take(chosen).to_tensors()

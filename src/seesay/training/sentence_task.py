@@ -27,7 +27,7 @@ from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import Inputs, run_inputs, split_inputs
 from seesay.runs.load import load_run
 from seesay.runs.run import Run
-from seesay.runs.summary import SplitSize
+from seesay.runs.summary import Size
 from seesay.samplers import SAMPLERS
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.task import Task, terms_of
@@ -192,11 +192,10 @@ class SentenceTask(Task):
             term.begin(task)
         return task
 
-    def sizes(self) -> tuple[SplitSize, SplitSize]:
+    def sizes(self) -> tuple[Size, Size]:
         """See `Task`; also count the sentences that are positives of several images."""
         train, val = super().sizes()
-        count = None if self.shared is None else self.shared.sentences
-        return train.model_copy(update={"shared_sentences": count}), val
+        return train if self.shared is None else train | {"shared_sentences": self.shared.sentences}, val
 
     def teacher(self, run: str) -> Teacher:
         """Load a run whose scores a term learns from; see `Teacher.from_run`."""

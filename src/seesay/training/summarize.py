@@ -19,10 +19,10 @@ from seesay.protocols.grounding import GROUNDING, fit_boxes
 from seesay.protocols.subject import RunSubject
 from seesay.runs.calibration import NothingToFitError
 from seesay.runs.export import try_export
-from seesay.runs.history import Epoch
 from seesay.runs.run import Run
 from seesay.runs.summary import (
     CorpusPlace,
+    Epoch,
     GateSummary,
     MemberSummary,
     TrainingSummary,

@@ -18,7 +18,7 @@ from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
 from seesay.runs.sentences import count_cut
-from seesay.runs.summary import SplitSize
+from seesay.runs.summary import Size
 
 
 class Task(ABC):
@@ -67,14 +67,14 @@ class Task(ABC):
                 losses[number] = losses[number] + more
         return losses
 
-    def sizes(self) -> tuple[SplitSize, SplitSize]:
+    def sizes(self) -> tuple[Size, Size]:
         """Return the sizes of the train and the val split."""
         return self._size(self.data), self._size(self.val)
 
-    def _size(self, part: Inputs) -> SplitSize:
+    def _size(self, part: Inputs) -> Size:
         kind = "phrases" if part.corpus.has_boxes else "sentences"
         cut = count_cut(self.recipe.matcher.max_words, part.sentences)
-        return SplitSize(images=len(part.corpus.images), **{kind: len(part.sentences), **cut})
+        return {"images": len(part.corpus.images), kind: len(part.sentences), **cut}
 
     def pairs(self) -> Iterator[tuple[Tensor, Sentences]]:
         """Iterate over all positive pairs of the train split: features (b, d) and sentences, in batches.

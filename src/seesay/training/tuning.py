@@ -35,7 +35,7 @@ from seesay.protocols.base import Result
 from seesay.recipes.schema import Recipe
 from seesay.runs.images import join_features
 from seesay.runs.run import Run
-from seesay.runs.summary import SplitSize
+from seesay.runs.summary import Size
 from seesay.training.concept_task import ConceptTask
 from seesay.training.sentence_task import SentenceTask
 from seesay.training.task import Task
@@ -157,7 +157,7 @@ class PixelsTask(Task):
         )
         return replace(self.task, val=val).measure(inner)
 
-    def sizes(self) -> tuple[SplitSize, SplitSize]:
+    def sizes(self) -> tuple[Size, Size]:
         """Return the sizes of the train and the val split."""
         return self.task.sizes()
 

@@ -15,9 +15,9 @@ from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
-from seesay.runs.history import read_history
 from seesay.runs.inputs import Inputs
 from seesay.runs.sentences import PreparedSentences
+from seesay.runs.summary import read_history
 from seesay.training.train import train
 from seesay_weights.other_corpus import OtherCorpus
 from tools.scenes import write_scenes
