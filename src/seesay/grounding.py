@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ from seesay.runs.load import load_run
 from seesay.runs.run import Run
 from seesay.runs.sentences import PreparedSentences
 from seesay.text.chunker import Chunk, noun_phrases
-from seesay.text.tokens import QUOTED, replace_words, source_offsets, tokenize
+from seesay.text.tokens import tokenize
 from seesay.text.vocabulary import UNKNOWN
 from seesay.text.words import is_word
 
@@ -59,8 +59,7 @@ class GroundedBox(NamedTuple):
 class GroundedPhrase:
     """A phrase, `sentence[start:end]`, and its best places, best first; none if all its words are unknown.
 
-    The text is as typed, even if a misspelt word was corrected. `fits` is false if the image probably does
-    not show it.
+    `fits` is false if the image probably does not show it.
     """
 
     text: str
@@ -73,15 +72,11 @@ class GroundedPhrase:
 
 @dataclass(frozen=True, slots=True)
 class Grounding:
-    """The phrases of a sentence in an upright image of `width` × `height` pixels.
-
-    `corrected_words` maps misspelt words of the sentence, in lower case, to what was looked for instead.
-    """
+    """The phrases of a sentence in an upright image of `width` × `height` pixels."""
 
     width: int
     height: int
     phrases: tuple[GroundedPhrase, ...]
-    corrected_words: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
@@ -102,8 +97,7 @@ class Grounding:
             }
             for phrase in self.phrases
         ]
-        words = dict(self.corrected_words)
-        return {"width": self.width, "height": self.height, "phrases": phrases, "corrected_words": words}
+        return {"width": self.width, "height": self.height, "phrases": phrases}
 
 
 class _Regions(NamedTuple):
@@ -170,21 +164,16 @@ class Grounder:
             image: encoded, or decoded with a shorter side of at least `SIDE` pixels.
             name: the name of the image, for messages.
             text: a phrase, or a sentence whose noun phrases are used; the whole text if it has none.
-                Misspelt words are corrected unless they are in double quotes.
             best: maximum number of places of a phrase; they overlap by an IoU of at most 0.5.
 
         Raises:
             ImageError: the image cannot be decoded.
             SeesayError: the text is empty.
         """
-        kept = tokenize(" ".join(QUOTED.findall(text)))
-        found = self.run.corrections([QUOTED.sub(" ", text)])
-        corrected = {word: meant for word, meant in found.items() if word not in kept}
-        meant, offsets = replace_words(text, corrected), source_offsets(text, corrected)
-        if not (whole := meant.strip()):
+        if not (whole := text.strip()):
             raise SeesayError("The sentence is empty; describe what to find in the image.")
-        start = meant.index(whole)
-        chunks = noun_phrases(meant) or [Chunk(whole, start, start + len(whole))]
+        start = text.index(whole)
+        chunks = noun_phrases(text) or [Chunk(whole, start, start + len(whole))]
         texts = [chunk.text for chunk in chunks]
         sentences = self.run.prepare(texts)
         size, boxes, features, vector = self._regions(image, name)
@@ -196,10 +185,9 @@ class Grounder:
         phrases = list[GroundedPhrase]()
         each = zip(chunks, _known(texts, sentences), scores.T, self._fitting(vector, texts), strict=True)
         for chunk, known, column, fits in each:
-            start, end = offsets[chunk.start], offsets[chunk.end]
             places = self._places(boxes, column, best, chunk.text) if known else ()
-            phrases.append(GroundedPhrase(text[start:end], start, end, known, places, fits))
-        return Grounding(*size, tuple(phrases), corrected)
+            phrases.append(GroundedPhrase(chunk.text, chunk.start, chunk.end, known, places, fits))
+        return Grounding(*size, tuple(phrases))
 
     def _fitting(self, image: NDArray[np.float32], texts: Sequence[str]) -> list[bool]:
         """Return for each phrase whether the judge finds it probable enough in an image with that vector."""

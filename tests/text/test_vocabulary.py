@@ -13,7 +13,7 @@ from seesay.data.characters import composed
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.text.tokens import replace_words, source_offsets, tokenize
+from seesay.text.tokens import replace_words, tokenize
 from seesay.text.vocabulary import (
     NO_WORDS,
     UNKNOWN,
@@ -42,16 +42,6 @@ def test_words_by_their_base_forms(tmp_path: Path) -> None:
     loaded = Vocabulary.load(tmp_path / "vocabulary.json")
     assert loaded.encode("men sat") == [3, 4]
     assert Vocabulary(vocabulary.words).encode("men sat") == [UNKNOWN, UNKNOWN]
-
-
-@given(st.text("ab '’-İ"), st.dictionaries(st.text("ab", min_size=1), st.text("xyz")))
-def test_replaced_words_are_where_they_were(text: str, others: dict[str, str]) -> None:
-    replaced, places = replace_words(text, others), source_offsets(text, others)
-    assert len(places) == len(replaced) + 1
-    assert places == sorted(places)
-    assert places[-1] == len(text)
-    for letter, place in zip(replaced, places, strict=False):
-        assert letter in "xyz" or text[place] == letter
 
 
 def test_a_sentence_without_words_is_one_unknown_word() -> None:
@@ -162,4 +152,3 @@ def test_words_keep_their_vowel_signs(text: str) -> None:
 def test_decomposed_words_are_replaced_where_they_stand() -> None:
     decomposed = unicodedata.normalize("NFD", "a chairé")
     assert replace_words(decomposed, {"chairé": "chair"}) == "a chair"
-    assert source_offsets(decomposed, {"chairé": "chair"}) == [0, 1, 2, 2, 2, 2, 2, len(decomposed)]

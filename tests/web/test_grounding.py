@@ -66,14 +66,6 @@ def test_a_phrase_of_no_known_word_says_so(client: TestClient) -> None:
     assert (phrase["known"], phrase["boxes"]) == (False, [])
 
 
-def test_a_misspelt_word_is_corrected(client: TestClient) -> None:
-    typed = client.get("/api/v1/images/1/ground", params={"q": "a red circcle"}).json()
-    right = client.get("/api/v1/images/1/ground", params={"q": "a red circle"}).json()
-    assert typed["corrected_words"] == {"circcle": "circle"}
-    assert right["corrected_words"] == {}
-    assert typed["phrases"][0]["boxes"] == right["phrases"][0]["boxes"]
-
-
 @pytest.mark.parametrize(
     ("address", "status"),
     [

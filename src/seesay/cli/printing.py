@@ -121,8 +121,6 @@ def print_grounding(found: Grounding, sentence: str) -> None:
             tell(f"'{phrase.text}': the run knows none of its words.")
     for line in [coloured, *lines] if sys.stdout.isatty() else lines:
         out.print(line, soft_wrap=True)
-    for typed, meant in found.corrected_words.items():
-        tell(f"Looked for '{meant}', not for '{typed}'; text in double quotes is not corrected.")
 
 
 def show_names(rows: Sequence[tuple[str, str]], as_json: bool = False) -> None:

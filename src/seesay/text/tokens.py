@@ -34,27 +34,7 @@ def replace_words(text: str, others: Mapping[str, str]) -> str:
     >>> replace_words("A man's Dgo, jumping!", {"dgo": "dog"})
     "A man's dog, jumping!"
     """
-    return _WORD.sub(lambda word: others.get(_lower(word), word[0]), text)
-
-
-def source_offsets(text: str, others: Mapping[str, str]) -> list[int]:
-    """Return for each character of `replace_words(text, others)`, and for its end, the offset in `text`.
-
-    All characters of a new word have the offset of the start of the word that it replaces.
-
-    >>> source_offsets("a dg.", {"dg": "dog"})
-    [0, 1, 2, 2, 2, 4, 5]
-    """
-    places, end = list[int](), 0
-    for word in _WORD.finditer(text):
-        if (other := others.get(_lower(word))) is not None:
-            places += [*range(end, word.start()), *[word.start()] * len(other)]
-            end = word.end()
-    return [*places, *range(end, len(text) + 1)]
-
-
-def _lower(word: re.Match[str]) -> str:
-    return composed(word[0]).lower().replace("’", "'")
+    return _WORD.sub(lambda word: others.get(composed(word[0]).lower().replace("’", "'"), word[0]), text)
 
 
 def without_accents(word: str) -> str:

@@ -110,9 +110,6 @@ class GroundingAnswer(BaseModel):
     width: int = Field(description="in pixels, upright")
     height: int
     phrases: list[PhraseAnswer]
-    corrected_words: dict[str, str] = Field(
-        description="misspelt words of the sentence and their corrections"
-    )
 
 
 class DatedImage(_IndexedImage):

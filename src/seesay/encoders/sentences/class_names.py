@@ -38,8 +38,7 @@ _TAKEN = 0.5  # share of that word's direction that is removed; with all of it, 
 
 def class_names() -> list[str]:
     """Return the plain names of the 1,000 ImageNet classes in the order of the image encoders' logits."""
-    names = _read("imagenet1k_clean_names.json")
-    return [str(name) for name in (names.values() if isinstance(names, dict) else names)]
+    return list(map(str, _read("imagenet1k_clean_names.json")))
 
 
 def class_vectors(encode: Callable[[Sequence[str]], Vectors]) -> Vectors:

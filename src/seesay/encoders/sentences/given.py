@@ -46,9 +46,8 @@ class GivenVectors(SentenceEncoder):
             lines = beside.read_text(encoding="utf-8-sig").splitlines()
             digests = f"{file_digest(file)} {file_digest(beside)}"
         except (OSError, ValueError) as error:
-            raise unusable(
-                beside, error, f"not a UTF-8 file of the texts of {file.name} ({error})."
-            ) from error
+            otherwise = f"not a UTF-8 file of the texts of {file.name} ({error})."
+            raise unusable(beside, error, otherwise) from error
         if len(lines) != len(self._vectors):
             raise SeesayError(f"{beside}: {len(lines):,} texts for {len(self._vectors):,} vectors.")
         self._rows = {_words(line): row for row, line in reversed(list(enumerate(lines)))}

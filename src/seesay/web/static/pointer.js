@@ -2,7 +2,6 @@
 
 import * as api from "./api.js";
 import { sendable } from "./files.js";
-import { correction } from "./words.js";
 
 const COLOURS = ["#e69f00", "#56b4e9", "#009e73", "#f0e442", "#d55e00", "#cc79a7", "#0072b2"]; // distinct for every colour vision
 const colourOf = (i) => COLOURS[i % COLOURS.length];
@@ -73,10 +72,9 @@ export class Pointer {
 
   answer(found, sentence) {
     this.found = found;
-    const corrected = Object.entries(found.corrected_words).map(([typed, meant]) => ` · ${correction(typed, meant)}`);
     const absent = found.phrases.filter(({ boxes, fits }) => boxes.length && !fits);
     const missing = absent.map(({ phrase }) => ` · “${phrase}” is probably not in this image; the box is the best guess`);
-    this.told.replaceChildren(...this.coloured(sentence), ...missing, ...corrected);
+    this.told.replaceChildren(...this.coloured(sentence), ...missing);
     // Small boxes are above large ones, so that the pointer can reach each of them.
     const area = ({ box: [x1, y1, x2, y2] }) => (x2 - x1) * (y2 - y1);
     const all = found.phrases.flatMap((phrase, i) => phrase.boxes.map((box) => ({ phrase, i, box })));
