@@ -33,7 +33,6 @@ from seesay.metrics.ranks import ranks
 from seesay.metrics.recall import TOP
 from seesay.recipes.table import load_table
 from seesay.runs.inputs import Inputs, run_inputs
-from seesay.runs.predictions import gate_values
 from seesay.runs.run import Run
 from seesay.training.gates import labels_by, member_scores
 from seesay.training.loop import copied
@@ -81,6 +80,9 @@ class Queries(NamedTuple):
         """The number of the best weight for some queries, or for all; one half if there are none."""
         some = self.by_weight if chosen is None else self.by_weight[:, chosen]
         return int(some.mean(axis=1).argmax()) if some.size else HALF
+
+
+_AT_ONCE = 512  # images or sentences
 
 
 def main() -> int:
@@ -147,9 +149,13 @@ def split_of(run: Run, corpus: Corpus, split: str) -> Split:
     assert isinstance(matcher, GVSE)
     inputs = run_inputs(run, corpus, split)
     vectors = run.embed_features(inputs.features), run.embed_prepared(inputs.sentences)
-    weights = gate_values(run, inputs)
-    assert weights is not None
-    return Split(inputs, vectors, *member_scores(*vectors, matcher.dims[0]), weights)
+    with torch.inference_mode():  # the gate values t (GVSE, eq. 4)
+        images = torch.split(torch.from_numpy(np.asarray(inputs.features, np.float32)), _AT_ONCE)
+        of_images = [matcher.image_weights(part.to(run.device)) for part in images]
+        parts = inputs.sentences.split(_AT_ONCE)
+        of_sentences = [matcher.sentence_weights(part.to_tensors(run.device)) for part in parts]
+        weights = [torch.cat(t).double().cpu().numpy() for t in (of_images, of_sentences)]
+    return Split(inputs, vectors, *member_scores(*vectors, matcher.dims[0]), (weights[0], weights[1]))
 
 
 def queries(split: Split, texts: Sequence[str], gates: Sequence[Gate], uncommon: int) -> list[Queries]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from seesay.protocols.k_shot import BANDS
 from seesay.results.rows import Row, record_row
 
 
@@ -50,11 +49,9 @@ def grounding(recipe: str = "ground-full", first: float = 40.0, **changed: Any) 
 
 
 def k_shot(recipe: str = "gvse-gated", **changed: Any) -> Row:
-    """A row of K-shot matching; no sentence is of the last K and band."""
+    """A row of K-shot matching; no sentence is of the last K."""
     some, none = {"images": 30, "sentences": 40} | both_directions(), {"images": 0, "sentences": 0}
     parts = {f"{k}-shot": {"N": 9} | some for k in range(3)} | {"3-shot": {"N": 0} | none}
-    parts |= {f"frequency {band}": some for band in list(BANDS)[:-1]}
-    parts |= {f"frequency {list(BANDS)[-1]}": none}
     metrics = {f"{part}: {name}": value for part, each in parts.items() for name, value in each.items()}
     return _of("k-shot", {"images": 100, "sentences": 500}, metrics, recipe, changed)
 

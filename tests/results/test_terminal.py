@@ -137,4 +137,4 @@ def test_k_shot_has_a_row_a_k_and_one_a_band_of_frequencies():
     shown = rows(text)
     assert shown[0] == ["0-shot", "sentence", "20.0", "40.0", "50.0", "4.0", "9", "30", "40", "31.7"]
     assert shown[1] == ["", "image", "10.0", "30.0", "40.0", "4.0", "", "", "", ""]
-    assert [row[0] for row in shown if row[0]][3:5] == ["3-shot", "frequency 0"]
+    assert [row[0] for row in shown if row[0]][-1] == "3-shot"

@@ -1,4 +1,4 @@
-"""Other predictions of a run's matcher: the concepts of an image, gate values."""
+"""The concepts that a run predicts in images."""
 
 from __future__ import annotations
 
@@ -8,14 +8,10 @@ from numpy.typing import NDArray
 
 from seesay.encoders.images.encode import encode_images
 from seesay.errors import SeesayError
-from seesay.matchers.gvse import GVSE
 from seesay.matchers.sco import ConceptClassifier
 from seesay.runs.images import join_features
-from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
 from seesay.text.concepts import FILE, Concept, load_concepts
-
-_AT_ONCE = 512  # images or sentences
 
 
 def run_concepts(run: Run) -> list[Concept]:
@@ -52,20 +48,3 @@ def image_concepts(run: Run, image: bytes, name: str, count: int) -> list[tuple[
     features = join_features(run.config.arrays, encode_images(run.encoders, [image], [name]))
     scores = concept_probabilities(run, features)[0]
     return [(concepts[c], float(scores[c])) for c in np.argsort(-scores, kind="stable")[:count]]
-
-
-@torch.inference_mode()
-def gate_values(run: Run, inputs: Inputs) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    """Return the gate values t (GVSE, eq. 4) of a split's n images, (n,), and m sentences, (m,).
-
-    None for a run without gates.
-    """
-    matcher = run.matcher
-    if not isinstance(matcher, GVSE) or not matcher.asymmetric:
-        return None
-    images = torch.split(torch.from_numpy(np.asarray(inputs.features, np.float32)), _AT_ONCE)
-    of_images = [matcher.image_weights(part.to(run.device)) for part in images]
-    parts = inputs.sentences.split(_AT_ONCE)
-    of_sentences = [matcher.sentence_weights(part.to_tensors(run.device)) for part in parts]
-    both = [torch.cat(t).double().cpu().numpy() for t in (of_images, of_sentences)]
-    return both[0], both[1]
