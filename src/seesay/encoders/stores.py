@@ -6,7 +6,7 @@ import json
 import os
 import struct
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -229,16 +229,3 @@ def read_features(
         return np.asarray(store.read(keys, name), np.float32)
     stored = {each: np.asarray(store.read(keys, each), np.float32) for each in encoder.source.dims}
     return encoder.from_source(stored)[name]
-
-
-class SortedKeys:
-    """Content keys of 32 hexadecimal digits in a sorted array, which processes can share."""
-
-    def __init__(self, keys: Collection[str]) -> None:
-        self._keys = np.sort(np.fromiter(map(bytes.fromhex, keys), "S16", len(keys)))
-
-    def __contains__(self, key: str) -> bool:
-        """Return whether a key is among them."""
-        wanted = np.array(bytes.fromhex(key), "S16")
-        at = np.searchsorted(self._keys, wanted)
-        return bool(at < len(self._keys) and self._keys[at : at + 1] == wanted)

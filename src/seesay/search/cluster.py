@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
 from seesay.data.sources import FileSource
 from seesay.encoders.images.cluster import Columns, Work, check_same, done_on_cluster
 from seesay.encoders.images.encode import CHUNK
-from seesay.encoders.stores import SortedKeys, sources_of
+from seesay.encoders.stores import sources_of
 from seesay.runs.run import Run
 from seesay.search.photo import FileState
 from seesay.search.reader import load_embedder
@@ -30,7 +30,7 @@ def on_cluster(run: Run, address: str) -> EncodedElsewhere:
         file_of: Callable[[str], FileSource], files: Mapping[str, FileState], known: Collection[str]
     ) -> Iterator[dict[str, NewPhoto]]:
         items = ({"path": path, "file": file_of(path), "size": state.size} for path, state in files.items())
-        shared = *named, SortedKeys(known)
+        shared = *named, frozenset(known)
         for block in done_on_cluster(address, _photos_on_node, shared, items, uses_gpu):
             yield from block
 
@@ -46,15 +46,12 @@ def _photos_on_node(shared: Any) -> Work:
     run = load_embedder(name)
     check_same(name, run.fingerprint, fingerprint)
 
-    def among_known(keys: Iterable[str]) -> set[str]:
-        return {key for key in keys if key in known}
-
     def encode(block: Columns) -> Iterator[dict[str, NewPhoto]]:
         files = dict(zip(block["path"].tolist(), block["file"], strict=True))
         sizes = zip(files, block["size"].tolist(), strict=True)
         while some := list(islice(sizes, CHUNK)):  # for one thread: each core has a worker
             states = {path: FileState(0, size, 0) for path, size in some}
             for batch in read_ahead(files.__getitem__, states):
-                yield new_photos(batch, run, among_known)
+                yield new_photos(batch, run, known.intersection)
 
     return encode

@@ -9,6 +9,7 @@ gradient of the whole batch exactly. Batch normalisation keeps the statistics of
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -177,15 +178,16 @@ class PixelsTask(Task):
 
 
 def _encoder(settings: EncoderSettings, module: nn.Module, device: str) -> ImageEncoder:
-    """Create an encoder from a network in training."""
-    untuned = load_image_encoder(settings)
+    """Create an encoder from a network in training, whose features are in no store."""
+    encoder = copy(load_image_encoder(settings))
 
     @torch.inference_mode()
     def run(pixels: Pixels) -> Arrays:
         found = _named(module(torch.from_numpy(np.ascontiguousarray(pixels)).to(device)))
         return {key: each.float().cpu().numpy() for key, each in found.items()}
 
-    return untuned.with_network(run)
+    encoder.network, encoder.fingerprint = run, f"{encoder.fingerprint} in training"
+    return encoder
 
 
 def _named(found: Tensor | tuple[Tensor, Tensor]) -> dict[str, Tensor]:

@@ -33,7 +33,7 @@ from torch import Tensor, nn
 
 from seesay.arrays import Pixels
 from seesay.encoders.images.efficientnet import LITE, load_lite
-from seesay.encoders.networks.lite import first_stages, through_last_blocks
+from seesay.encoders.networks.lite import first_stages, last_blocks
 from seesay.encoders.settings import EncoderSettings
 from seesay_weights.onnx_graph import (
     OPSET,
@@ -63,12 +63,12 @@ class _Whole(nn.Module):
     def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
         network: Any = self.network
         fine = first_stages(network, pixels)
-        own = through_last_blocks(network, fine)
+        own = last_blocks(network)(fine)
         pooled = network._swish(network._bn1(network._conv_head(own))).mean(dim=(2, 3))
         found = pooled, network._fc(pooled)
         if self.packaged is None:
             return found
-        coarse = own if self.packaged is network else through_last_blocks(self.packaged, fine)
+        coarse = own if self.packaged is network else last_blocks(self.packaged)(fine)
         return (*found, fine.permute(0, 2, 3, 1), coarse.permute(0, 2, 3, 1))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -174,15 +173,6 @@ class ImageEncoder(Encoder):
     def from_source(self, arrays: Arrays) -> Arrays:
         """Compute the arrays of this encoder from those of its source."""
         return arrays
-
-    def with_network(self, network: Network) -> ImageEncoder:
-        """Return an encoder with the same preprocessing and another network, which is being trained.
-
-        No store has its fingerprint.
-        """
-        other = copy(self)
-        other.network, other.fingerprint = network, f"{self.fingerprint} in training"
-        return other
 
     def crops(self, pixels: Pixels) -> Pixels:
         """Crop one image (h, w, 3) for the network, (c, size, size, 3) uint8."""

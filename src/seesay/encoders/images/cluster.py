@@ -20,7 +20,7 @@ from seesay.data.corpus import CorpusImage
 from seesay.device import default_device
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.encode import CHUNK, Features, Filled, missing_features, store_features
-from seesay.encoders.stores import SortedKeys, open_stores, sources_of
+from seesay.encoders.stores import open_stores, sources_of
 from seesay.errors import SeesayError, naming_extras
 from seesay.progress import progress
 
@@ -57,7 +57,7 @@ def fill_stores_on_cluster(
     stores, encoded = list(of_sources.values()), set[str]()
     filled = Filled([None] * len(images), stores=[of_sources[each.source.stored_as] for each in encoders])
     known = [(source.settings.dump(), fingerprint) for fingerprint, source in sources.items()]
-    shared = known, [SortedKeys(store.keys()) for store in stores]
+    shared = known, [frozenset(store.keys()) for store in stores]
     uses_gpu = any(source.uses_gpu for source in sources.values())
     items = ({"place": place, "image": image} for place, image in enumerate(images))
     with progress("Encoding", len(images), "images") as advance:
@@ -105,7 +105,7 @@ def done_on_cluster(
     Args:
         address: the cluster's address; see `fill_stores_on_cluster`.
         work: is called on each node with `shared`, and returns the function that does a block.
-        shared: an object that all workers need; those of a node share one copy of its arrays.
+        shared: an object that all workers need.
         items: rows of columns, which Ray is given 65,536 at a time.
         uses_gpu: whether a worker takes a GPU, if the cluster has any.
 

@@ -20,7 +20,7 @@ import numpy as np
 from seesay.arrays import Pixels
 from seesay.data.images import content_key, decode
 from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, SharedPixels
-from seesay.encoders.stores import ArrayStore, Rows, SortedKeys, open_stores, sources_of
+from seesay.encoders.stores import ArrayStore, Rows, open_stores, sources_of
 from seesay.errors import ImageError, UnavailableImageError
 from seesay.progress import progress
 
@@ -176,7 +176,7 @@ def store_features(stores: Sequence[ArrayStore], chunks: Sequence[Features]) -> 
 
 def missing_features(
     encoders: Sequence[ImageEncoder],
-    stores: Sequence[ArrayStore | SortedKeys],
+    stores: Sequence[ArrayStore | frozenset[str]],
     claims: dict[str, object],
     images: Sequence[CorpusImage],
 ) -> tuple[Filled, Features]:

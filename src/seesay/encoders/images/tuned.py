@@ -51,19 +51,15 @@ def copy_tuned(encoder: EncoderSettings, source: Path, folder: Path) -> None:
     base = encoder_of_head(encoder, source)
     if base and encoder_of_head(base, source):  # an untrusted file can name any encoder, even itself
         raise SeesayError(f"{source}: encoder '{encoder}' reads '{base}', which also reads another encoder.")
-    for each in (base, encoder):
-        digest = each.get("tuned") if each is not None else ""
-        if not digest or (there := _file(folder, digest)).is_file():
-            continue
-        here = tuned_file(digest, source)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with replacing(there) as beside:
-                shutil.copyfile(here, beside)
-        except OSError as error:
-            raise SeesayError(
-                f"{here}: the weights of encoder '{each}' cannot be copied ({error.strerror})."
-            ) from error
+    for digest in [each.get("tuned") for each in (base, encoder) if each and each.get("tuned")]:
+        if not (there := _file(folder, digest)).is_file():
+            here = tuned_file(digest, source)
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                with replacing(there) as beside:
+                    shutil.copyfile(here, beside)
+            except OSError as error:
+                raise SeesayError(f"{here}: cannot be copied ({error.strerror}).") from error
 
 
 def tuned_file(tuned: str, run: Path | None) -> Path:
@@ -76,13 +72,12 @@ def tuned_file(tuned: str, run: Path | None) -> Path:
         raise SeesayError(f"The weights {tuned} of an encoder belong to a run; load that run.")
     path = _file(run, tuned)
     try:
-        damaged = _digest(path) != tuned
+        if _digest(path) != tuned:
+            raise SeesayError(f"{path}: damaged; copy the run again, or train again.")
     except OSError as error:
         raise SeesayError(
             f"{path}: the weights of an encoder are missing ({error.strerror}); copy the run again."
         ) from error
-    if damaged:
-        raise SeesayError(f"{path}: damaged; copy the run again, or train again.")
     return path
 
 

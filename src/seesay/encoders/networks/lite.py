@@ -35,7 +35,7 @@ class PixelsToMaps(nn.Module):
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """Compute the maps, channels last, so that a region is a matrix product."""
         fine = first_stages(self.network, pixels)
-        coarse = through_last_blocks(self.network, fine)
+        coarse = last_blocks(self.network)(fine)
         return fine.permute(0, 2, 3, 1), coarse.permute(0, 2, 3, 1)
 
 
@@ -50,17 +50,9 @@ def _blocks_to_stride_16(network: Any) -> int:
     return max(i for i, (down, _) in enumerate(strides) if down == 2)
 
 
-def last_blocks(network: nn.Module) -> nn.ModuleList:
-    """Return the blocks after stride 16."""
-    blocks: nn.ModuleList = network._blocks[_blocks_to_stride_16(network) :]  # type: ignore[index,assignment]
-    return blocks
-
-
-def through_last_blocks(network: nn.Module, maps: Tensor) -> Tensor:
-    """Compute maps of stride 32 from maps of stride 16, both channels first, by the package's own modules."""
-    for block in last_blocks(network):
-        maps = block(maps)
-    return maps
+def last_blocks(network: Any) -> nn.Sequential:
+    """Return the blocks from maps of stride 16 to maps of stride 32, both channels first."""
+    return nn.Sequential(*network._blocks[_blocks_to_stride_16(network) :])
 
 
 def tunable_parts(network: Any) -> list[nn.Module]:
