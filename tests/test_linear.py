@@ -14,8 +14,7 @@ import pytest
 from PIL import Image
 from pillow_heif import register_heif_opener
 
-from seesay.data.headers import file_format
-from seesay.data.images import EncodedImage
+from seesay.data.images import EncodedImage, file_format
 from seesay.data.readers import READERS, read_corpus
 from seesay.data.readers.files import parse_json
 from seesay.errors import ImageError, SeesayError

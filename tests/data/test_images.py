@@ -18,8 +18,7 @@ from pillow_heif import register_heif_opener
 
 from seesay.data.colours import conversion_of
 from seesay.data.decoders import PHOTOS
-from seesay.data.headers import MAX_PIXELS
-from seesay.data.images import EncodedImage, content_key, decode
+from seesay.data.images import MAX_PIXELS, EncodedImage, content_key, decode
 from seesay.data.sources import MAX_BYTES, FileSource
 from seesay.errors import ImageError, UnavailableImageError
 
@@ -350,8 +349,6 @@ def test_big_endian_sixteen_bit_tiff():
     ("values", "wanted"),
     [
         ([0.0, 0.5, 1.0], [0, 128, 255]),
-        ([0.0, 100.0, 255.0], [0, 100, 255]),
-        ([0.0, 32767.5, 65535.0], [0, 128, 255]),
         ([-1.0, 0.0, 1.0], [0, 128, 255]),
         ([5e6, 0.0, 1e7], [128, 0, 255]),
         ([np.nan, 1.0, np.inf], [0, 255, 255]),
@@ -672,7 +669,7 @@ def test_a_failure_of_the_system_is_not_one_of_the_image(monkeypatch: pytest.Mon
     def fail(*_: object, **__: object) -> None:
         raise OSError(errno.EMFILE, "Too many open files", "PngImagePlugin.py")
 
-    monkeypatch.setattr("seesay.data.headers.Image.open", fail)
+    monkeypatch.setattr("seesay.data.images.Image.open", fail)
     for attribute in ("format", "size"):
         with pytest.raises(UnavailableImageError, match="now"):
             getattr(EncodedImage(out.getvalue(), "x.png"), attribute)

@@ -8,8 +8,7 @@ import pytest
 from PIL import Image
 
 from seesay.data.decoders import PHOTOS
-from seesay.data.headers import file_format
-from seesay.data.images import EncodedImage, decode
+from seesay.data.images import EncodedImage, decode, file_format
 from seesay.data.suffixes import CAN_READ_RAW, IMAGE_SUFFIXES, unread_lines
 from seesay.errors import ImageError, install_command
 from seesay.paths import open_file

@@ -42,7 +42,7 @@ def test_a_caption_that_is_missing_from_a_row_is_told_beside_the_rows_that_are_l
         f"  {museum}/captions.csv:5: no caption",
     ]
     assert told[3] == "Not everything is used:"
-    assert told[4].endswith(f"× empty sentence, dropped: {museum}/captions.csv:2")
+    assert told[4].endswith(f"× empty sentence or phrase, dropped: {museum}/captions.csv:2")
 
 
 def test_german_column_names_are_known(museum: Path) -> None:

@@ -24,8 +24,7 @@ from fastapi.testclient import TestClient
 from seesay.cli import main as run_command
 from seesay.cli import with_all_commands
 from seesay.data.decoders import Decoders
-from seesay.data.headers import MAX_PIXELS
-from seesay.data.images import DecodedImage, EncodedImage
+from seesay.data.images import MAX_PIXELS, DecodedImage, EncodedImage
 from seesay.errors import SeesayError
 from seesay.progress import visible
 from seesay.recipes.files import included_recipes

@@ -15,7 +15,7 @@ import atheris
 with atheris.instrument_imports(include=["PIL", "seesay.data"]):
     import numpy as np
     from PIL import Image
-    from seesay.data import decoders, headers, images
+    from seesay.data import decoders, images
     from seesay.errors import ImageError
     from seesay.paths import open_file
 import warnings
@@ -38,7 +38,7 @@ def one(data):
             pass
     file.write_bytes(data)
     with open_file(file) as opened:
-        headers.file_format(opened)
+        images.file_format(opened)
     try:
         decoders.PHOTOS.facts(data, "image")
     except ImageError:

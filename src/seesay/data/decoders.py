@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import seesay
-from seesay.data.headers import MAX_PIXELS
-from seesay.data.images import DecodedImage, EncodedImage, content_key
+from seesay.data.images import MAX_PIXELS, DecodedImage, EncodedImage, content_key
 from seesay.errors import ImageError, UnavailableImageError
 
 _SECONDS = 10.0  # for one of the user's own photos
@@ -34,7 +33,6 @@ _PATIENCE = 3  # times as long in wall-clock time, since the machine may be busy
 _ADDRESS_SPACE = 4 << 30  # bytes: far more than decoding may take, in case a decoder is faulty
 _NICENESS = 10  # queries come first
 _LINE = 4096  # bytes
-_PIPE = 1 << 18  # bytes
 _NO_PIXELS = np.zeros((0, 0, 3), np.uint8)
 
 
@@ -145,19 +143,13 @@ def _started() -> _Process:
     source = str(Path(seesay.__file__).parents[1])
     path = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
     # -P: the current folder, which may contain anything, is not searched for modules.
-    process = subprocess.Popen(
+    return subprocess.Popen(
         [sys.executable, "-P", "-m", "seesay.data.decoders"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,  # libraries print warnings about damaged images
         env=os.environ | {"PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
     )
-    with suppress(ImportError, AttributeError, OSError):  # only on Linux, up to the user's limit
-        import fcntl
-
-        for pipe in (process.stdin, process.stdout):  # photos have megabytes
-            fcntl.fcntl(cast(IO[bytes], pipe), fcntl.F_SETPIPE_SZ, _PIPE)
-    return process
 
 
 def _end(process: _Process) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import cast
 
 import numpy as np
 import simplejpeg
@@ -58,7 +59,11 @@ def to_rgb(image: Image.Image, data: bytes = b"") -> NDArray[np.uint8]:
     """Decode the first frame as 8-bit sRGB, transparency on white; `data` are the encoded bytes, if known."""
     image.load()
     grey = image.mode.startswith(("I", "F"))
-    low, high = _range(image) if grey else (0.0, 0.0)
+    low, high = 0.0, 65535.0
+    if image.mode in ("I", "F"):
+        low, high = cast(tuple[float, float], image.getextrema())
+        if not np.isfinite((low, high)).all():
+            low, high = 0.0, 1.0
     transparent = image.info.get("transparency") if grey else None
     from_cmyk, convert = cmyk_transform(image), conversion_of(image, data)
     pixels = np.empty((image.height, image.width, 3), np.uint8)
@@ -103,26 +108,6 @@ def _tiles(image: Image.Image) -> Iterator[tuple[int, int, int, int]]:
     for upper in range(0, image.height, rows):
         for left in range(0, image.width, columns):
             yield left, upper, min(left + columns, image.width), min(upper + rows, image.height)
-
-
-def _range(image: Image.Image) -> tuple[float, float]:
-    """The values that become black and white in a grey image of more than 8 bits.
-
-    Unsigned 16-bit images have the range 0..65535. That of 32-bit integers and floats is the smallest of 0..1
-    (floats only), 0..255, 0..65535 and 0..maximum that holds all values, or minimum..maximum if some are
-    negative.
-    """
-    if image.mode.startswith("I;16"):
-        return 0.0, 65535.0
-    low, high = np.inf, -np.inf
-    for box in _tiles(image):
-        values = np.asarray(image.crop(box))
-        if (values := values[np.isfinite(values)]).size:
-            low, high = min(low, float(values.min())), max(high, float(values.max()))
-    if 0 <= low <= high:
-        known = ((1.0,) if image.mode == "F" else ()) + (255.0, 65535.0, high)
-        return 0.0, next(each for each in known if high <= each)
-    return (low, high) if low <= high else (0.0, 1.0)
 
 
 def _eight_bits(values: NDArray[np.generic], low: float, high: float) -> NDArray[np.uint8]:

@@ -7,7 +7,7 @@ from PIL import Image
 from seesay.data.readers import read_corpus
 from seesay.data.readers.builder import (
     CLIPPED_BOX,
-    MISSING_PHRASE_IMAGE,
+    MISSING_IMAGE,
     OUTSIDE_BOX,
     TWO_SPLITS,
     UNREADABLE_IMAGE,
@@ -130,7 +130,7 @@ def test_images_missing_or_damaged_are_dropped_with_their_phrases(table, tmp_pat
     rows = ["a.jpg,x,0,0,9,9", "none.jpg,y,0,0,9,9", "none.jpg,z,0,0,9,9", "bad.jpg,w,0,0,9,9"]
     corpus = table("image,phrase,x1,y1,x2,y2\n" + "\n".join(rows))
     assert corpus.texts() == ["x"]
-    assert corpus.issues.counts[MISSING_PHRASE_IMAGE] == 1
+    assert corpus.issues.counts[MISSING_IMAGE] == 1
     assert corpus.issues.counts[UNREADABLE_IMAGE] == 1
 
 

@@ -9,7 +9,7 @@ from pkgutil import iter_modules
 from typing import ClassVar, TypeVar
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers.builder import CorpusBuilder, ReadOptions
+from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.tables import tables_in
 from seesay.data.suffixes import ARCHIVE, unpacking, unread_kind
 from seesay.errors import SeesayError
@@ -61,10 +61,13 @@ def read_corpus(
     try:
         path = _existing(path)
         below = _existing(images) if images is not None else None
-        options = ReadOptions(allow_outside, image_column, caption_column)
         if not phrases and (image_column or caption_column):
             format = format or "table"
-        corpus = choose_reader(path, format, phrases).read(path, below, options)
+        reader = choose_reader(path, format, phrases)
+        builder = CorpusBuilder(path, below, allow_outside, image_column, caption_column)
+        builder.uses(*reader.files(path))
+        reader.add(path, builder)
+        corpus = builder.finish()
         return corpus if subset is None else corpus.subset(subset)
     except OSError as error:
         raise SeesayError(f"{error.filename or path}: cannot be read ({error.strerror}).") from error
@@ -115,22 +118,6 @@ class Reader(ABC):
             names = ", ".join(file.name for file in files)
             raise SeesayError(f"{path}: expected one {self.looks_like}, found {names}; give the file's path.")
         return files
-
-    def read(
-        self,
-        path: Path,
-        images: Path | None = None,
-        options: ReadOptions = ReadOptions(),  # noqa: B008
-    ) -> Corpus:
-        """Read a corpus whose images are below `images`, by default beside it.
-
-        Raises:
-            SeesayError: the corpus cannot be read.
-        """
-        builder = CorpusBuilder(path, images, options)
-        builder.uses(*self.files(path))
-        self.add(path, builder)
-        return builder.finish()
 
     @abstractmethod
     def add(self, path: Path, builder: CorpusBuilder) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,7 @@ from seesay.data.readers.finder import ImageFinder
 from seesay.data.sources import Source
 from seesay.errors import ImageError, SeesayError
 
-MISSING_IMAGE = Omission("image listed but missing, dropped with its sentences")
+MISSING_IMAGE = Omission("image listed but missing, dropped with its texts")
 REPEATED_IMAGE = "image listed again, merged"
 REPEATED_ROW = "sentence listed again, merged"
 SHARED_ID = "id of several sentences, all kept"
@@ -30,35 +29,17 @@ REPEATED_SENTENCE = "duplicate sentence of an image, kept"
 TWO_SPLITS = "image in two splits, first one used"
 NO_SPLIT_LISTED = "image in no split list, left out"
 UNKNOWN_IMAGE = Omission("sentence of an unknown image, dropped")
-EMPTY_SENTENCE = Omission("empty sentence, dropped")
+EMPTY_SENTENCE = Omission("empty sentence or phrase, dropped")
 NO_SENTENCES = "image without sentences, kept"
 OTHER_FILE = "file in the folder that the corpus does not use"
 UNUSED_IMAGE = "image in the folder that the corpus does not use"
 SEEDED_SPLIT = "no split given: images divided 80/10/10 by a hash of their names"
-
-MISSING_PHRASE_IMAGE = Omission("image listed but missing, dropped with its phrases")
 UNREADABLE_IMAGE = Omission("image unreadable, dropped with its phrases")
-EMPTY_PHRASE = Omission("empty phrase, dropped")
 CLIPPED_BOX = "box reaches outside its image, clipped"
 OUTSIDE_BOX = Omission("box outside its image or without area, dropped")
 
 _UNSPLIT = ""
 _TOLERANCE = 0.5  # pixels; a smaller excess comes from rounding another size, and is not an issue
-
-
-class ReadOptions(NamedTuple):
-    """How the user wants a corpus to be read.
-
-    Attributes:
-        outside: whether they may name images anywhere, by absolute paths or links. With this, a corpus from
-            somebody else can have private images measured, drawn into reports and shared.
-        image_column: the column of tables that names the images, if it has an unusual name.
-        caption_column: the column that holds the sentences.
-    """
-
-    outside: bool = False
-    image_column: str | None = None
-    caption_column: str | None = None
 
 
 class CorpusBuilder:
@@ -69,7 +50,10 @@ class CorpusBuilder:
     Args:
         path: a folder, or a file in it; the corpus is named after it, unless it is a published one.
         images: the folder to search for images, if it is not the folder of the corpus.
-        options: how the corpus is read.
+        outside: whether it may name images anywhere, by absolute paths or links. With this, a corpus from
+            somebody else can have private images measured, drawn into reports and shared.
+        image_column: the column of tables that names the images, if it has an unusual name.
+        caption_column: the column that holds the sentences.
 
     Attributes:
         root: the folder of the corpus.
@@ -83,15 +67,17 @@ class CorpusBuilder:
         self,
         path: Path,
         images: Path | None = None,
-        options: ReadOptions = ReadOptions(),  # noqa: B008 — immutable
+        outside: bool = False,
+        image_column: str | None = None,
+        caption_column: str | None = None,
     ) -> None:
         self.root = path if path.is_dir() else path.parent
         self.name = path.resolve().name if path.is_dir() else Path(path.name.removesuffix(".gz")).stem
         self.issues = Issues()
         self.features: FeatureRows | NDArray[np.float32] | None = None
         self.format: str | None = None
-        self.options = options
-        self._path, self._images_root = path, images
+        self.image_column, self.caption_column = image_column, caption_column
+        self._path, self._images_root, self._outside = path, images, outside
         self._images: list[CorpusImage] = []
         self._sentences: list[Sentence] = []
         self._seen: set[tuple[int, str]] = set()
@@ -107,7 +93,7 @@ class CorpusBuilder:
         """The finder of images below the root, or below the given folder."""
         below = self._images_root or self.root
         folder = below if below.is_dir() else below.parent
-        return ImageFinder(folder, self.issues, self.options.outside)
+        return ImageFinder(folder, self.issues, self._outside)
 
     def read_split_lists(
         self, lists: Iterable[tuple[Path, str]], stem: Callable[[str], str]
@@ -161,7 +147,7 @@ class CorpusBuilder:
         source, size = self.finder.find(name, folder), (0, 0)
         if source is None and row is None and not described:
             self._missing.add(name)
-            self.issues.add(MISSING_PHRASE_IMAGE if measured else MISSING_IMAGE, f"{where} {name}")
+            self.issues.add(MISSING_IMAGE, f"{where} {name}")
             return None
         try:
             if source is not None and measured:
@@ -251,7 +237,7 @@ class CorpusBuilder:
         """
         text = _cleaned(text)
         if not text:
-            self.issues.add(EMPTY_PHRASE, where)
+            self.issues.add(EMPTY_SENTENCE, where)
             return
         width, height = size = self._images[image].size
         across, down = (width / frame[0], height / frame[1]) if frame else (1.0, 1.0)
@@ -271,7 +257,11 @@ class CorpusBuilder:
             self._keep_described()
         if not self._images:
             raise self._nothing_left()
-        images, sentences = self._split(self._images), tuple(self._sentences)
+        unsplit = [image.name for image in self._images if image.split == _UNSPLIT]
+        if unsplit:
+            self.issues.add(SEEDED_SPLIT, f"{len(unsplit)} images")
+        splits, sentences = seeded_splits(unsplit), tuple(self._sentences)
+        images = tuple(replace(image, split=image.split or splits[image.name]) for image in self._images)
         if sentences and not has_boxes:
             described = {sentence.image for sentence in sentences}
             for at, image in enumerate(images):
@@ -287,7 +277,7 @@ class CorpusBuilder:
         root = self._path if has_boxes else self.root
         found = root, images, sentences, self.issues, self.features, self._images_root
         name = known_name(self.name, images, has_boxes)
-        return Corpus(name, *found, self.format, self.options.image_column, self.options.caption_column)
+        return Corpus(name, *found, self.format, self.image_column, self.caption_column)
 
     def _keep_described(self) -> None:
         """Remove images without phrases; phrases of an image with equal boxes share a chain."""
@@ -300,20 +290,12 @@ class CorpusBuilder:
                 chain = chains.setdefault((phrase.image, frozenset(phrase.boxes)), f"boxes-{len(chains)}")
             self._sentences[at] = replace(phrase, image=position[phrase.image], chain=chain)
 
-    def _split(self, images: Sequence[CorpusImage]) -> tuple[CorpusImage, ...]:
-        """Assign splits 80/10/10 to the images without one."""
-        unsplit = [image.name for image in images if image.split == _UNSPLIT]
-        if unsplit:
-            self.issues.add(SEEDED_SPLIT, f"{len(unsplit)} images")
-        splits = seeded_splits(unsplit)
-        return tuple(image if image.split else replace(image, split=splits[image.name]) for image in images)
-
     def _nothing_left(self) -> SeesayError:
         why = [
             f"{count} × {kind}; the first: {self.issues.examples[kind][0]}."
             for kind, count in self.issues.counts.most_common()
         ]
-        if {MISSING_IMAGE, MISSING_PHRASE_IMAGE} & self.issues.counts.keys():
+        if MISSING_IMAGE in self.issues.counts:
             why.append(f"Put the images below {self._images_root or self.root}.")
         return SeesayError(f"{self._path}: nothing left to use. {' '.join(why) or 'The list is empty.'}")
 

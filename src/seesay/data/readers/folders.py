@@ -57,15 +57,11 @@ class PairsReader(Reader):
                 builder.issues.add(UNKNOWN_IMAGE, str(text))
 
 
-def _is_text(file: Path) -> bool:
-    return file.suffix.lower() in _TEXTS
-
-
 def _pairs(files: Iterable[Path]) -> dict[Path | None, list[Path]]:
     """Return the texts of each image, and by None those of no image."""
     named, keyed, texts = dict[Path, Path](), defaultdict[Path, list[Path]](list), list[Path]()
     for file in files:
-        if _is_text(file):
+        if file.suffix.lower() in _TEXTS:
             texts.append(file)
         elif is_image(file):
             named.setdefault(file.with_suffix(""), file)

@@ -13,7 +13,7 @@ from seesay.data.corpus import Issues, Omission
 from seesay.data.features import id_text
 from seesay.data.images import content_key
 from seesay.data.readers import Reader, register_reader
-from seesay.data.readers.builder import CorpusBuilder, ReadOptions
+from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.files import MALFORMED_LINE, canonical_split, parse_json, split_in_name
 from seesay.data.readers.tables import TableFormat, suffix_of, tables_in, without_number
 from seesay.data.sources import MemorySource
@@ -38,8 +38,7 @@ _NEXT_ADDRESS = re.compile(r",\s*(?=https?://)")
 _TAG = re.compile(r"</?[a-z][^<>]*>", re.IGNORECASE)
 
 
-def _format(options: ReadOptions = ReadOptions()) -> TableFormat:  # noqa: B008 — immutable
-    image, caption = options.image_column, options.caption_column
+def _format(image: str | None = None, caption: str | None = None) -> TableFormat:
     return TableFormat(
         (image.strip().lower(),) if image else _IMAGE_COLUMNS,
         (caption.strip().lower(),) if caption else _CAPTION_COLUMNS,
@@ -66,8 +65,9 @@ class TableReader(Reader):
         return _files(_format(), path)
 
     def add(self, path: Path, builder: CorpusBuilder) -> None:
+        table = _format(builder.image_column, builder.caption_column)
         # Without any that fits, the error names the columns that there are.
-        files = _files(_format(builder.options), path) or tables_in(path) or self.find(path)
+        files = _files(table, path) or tables_in(path) or self.find(path)
         builder.uses(*files)
         names = [file.relative_to(builder.root).with_suffix("").as_posix() for file in files]
         splits = list(map(split_in_name, names))
@@ -81,7 +81,7 @@ class TableReader(Reader):
                     "one."
                 )
         for file, split in zip(files, splits, strict=True):
-            _read_table(file, split, builder)
+            _read_table(table, file, split, builder)
 
 
 def _files(table: TableFormat, path: Path) -> list[Path]:
@@ -93,8 +93,8 @@ def _files(table: TableFormat, path: Path) -> list[Path]:
     return sorted(file for file in below if suffix_of(file) == ".parquet" and table.fits(file))
 
 
-def _read_table(file: Path, split: str | None, builder: CorpusBuilder) -> None:
-    table, names = _format(builder.options), dict[tuple[str, str], str]()
+def _read_table(table: TableFormat, file: Path, split: str | None, builder: CorpusBuilder) -> None:
+    names = dict[tuple[str, str], str]()
     for number, (where, row) in enumerate(table.rows(file, builder.issues)):
         image, *_ = _values(row, table.columns[0]) or [None]
         captions = [text for cell in _values(row, table.columns[1]) for text in _listed(cell)]

@@ -17,8 +17,7 @@ from fastapi.responses import Response
 from pydantic import Field
 
 from seesay.data.decoders import PHOTOS
-from seesay.data.headers import file_format
-from seesay.data.images import DecodedImage
+from seesay.data.images import DecodedImage, file_format
 from seesay.data.sources import read_image
 from seesay.errors import ImageError
 from seesay.paths import failure_of_disk

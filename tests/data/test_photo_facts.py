@@ -26,7 +26,7 @@ def test_facts_are_read_in_another_process(tmp_path: Path, format: str) -> None:
         "before = Image.open",
         "Image.open = lambda *given, **options: opened.append(given) or before(*given, **options)",
         "from seesay.data.decoders import PHOTOS",
-        "from seesay.data.headers import file_format",
+        "from seesay.data.images import file_format",
         "from seesay.paths import open_file",
         "file = open_file(Path(sys.argv[1]))",
         "print(file_format(file), PHOTOS.facts(file.readall(), 'photo'), len(opened))",
