@@ -27,9 +27,6 @@ _MIN_SCORE, _OVERLAP = 0.05, 0.6  # least score of a box, and least IoU of two t
 class Detector:
     """A detector in an ONNX file.
 
-    Args:
-        path: the file.
-
     Attributes:
         path: the file.
         classes: the number of classes.
@@ -63,12 +60,20 @@ class Detector:
         self.path, self.classes, self.digest = path, shape[2] - 5, file_digest(path)
 
     def objects(self, pixels: Pixels, count: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Find at most `count` objects: their boxes (r, 4) and confidences in each class, (r, C).
+        """Find at most `count` objects, best first: boxes (r, 4), and confidences in each class, (r, C).
 
-        Of boxes that overlap strongly, only the best is kept.
+        Boxes that overlap a better one by an IoU of 0.6 or more, with a confidence below 0.05 or with a side
+        below one pixel are left out.
         """
         boxes, confidences = self.read(pixels)
-        chosen = best_boxes(boxes, confidences.max(axis=1), count)
+        scores, sides = confidences.max(axis=1), boxes[:, 2:] - boxes[:, :2]
+        order = np.argsort(-scores, kind="stable")
+        left = order[(scores[order] >= _MIN_SCORE) & (sides[order] >= 1).all(axis=1)]
+        chosen: list[int] = []
+        while len(left) and len(chosen) < count:
+            first, left = int(left[0]), left[1:]
+            chosen.append(first)
+            left = left[iou(boxes[left], boxes[first : first + 1])[:, 0] < _OVERLAP]
         return boxes[chosen], confidences[chosen]
 
     def read(self, pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -88,21 +93,6 @@ class Detector:
         return boxes, np.clip(rows[:, 4:5] * rows[:, 5:], 0, 1, dtype=np.float32)
 
 
-def confidences_in(
-    boxes: NDArray[np.float32], objects: NDArray[np.float32], confidences: NDArray[np.float32]
-) -> NDArray[np.float32]:
-    """Return for each box (r, 4) and class the highest confidence times IoU of an object, (r, C).
-
-    Args:
-        boxes: (r, 4).
-        objects: the boxes of the objects, (n, 4).
-        confidences: of each object in each class, (n, C).
-    """
-    if not len(objects):
-        return np.zeros((len(boxes), confidences.shape[1]), np.float32)
-    return np.asarray((iou(boxes, objects)[:, :, None] * confidences).max(axis=1), np.float32)
-
-
 def _grids(side: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """The upper left corner of each output row's cell, in cells, (n, 2), and its stride, (n, 1)."""
     cells, strides = [], []
@@ -111,19 +101,3 @@ def _grids(side: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         cells.append(np.stack([across, down], axis=1))
         strides.append(np.full((down.size, 1), stride))
     return np.concatenate(cells).astype(np.float32), np.concatenate(strides).astype(np.float32)
-
-
-def best_boxes(boxes: NDArray[np.float32], scores: NDArray[np.float32], count: int) -> list[int]:
-    """Return the rows of at most `count` boxes, best first, without those that overlap a better one.
-
-    Boxes with a score below 0.05 or a side below one pixel are left out.
-    """
-    sides = boxes[:, 2:] - boxes[:, :2]
-    order = np.argsort(-scores, kind="stable")
-    left = order[(scores[order] >= _MIN_SCORE) & (sides[order] >= 1).all(axis=1)]
-    chosen: list[int] = []
-    while len(left) and len(chosen) < count:
-        first, left = int(left[0]), left[1:]
-        chosen.append(first)
-        left = left[iou(boxes[left], boxes[first : first + 1])[:, 0] < _OVERLAP]
-    return chosen

@@ -39,16 +39,23 @@ _MAX_ASPECT = 4.0  # of a diverse region, its longer side over the shorter
 def propose(pixels: Pixels, count: int = 200, nms: float = NMS) -> NDArray[np.float32]:
     """Propose at most `count` boxes of one image (h, w, 3), (r, 4), best first; the last is the whole image.
 
-    They are x1 y1 x2 y2 in pixels of the image. Of boxes that overlap by an IoU above `nms` only the best is
-    kept.
+    They are x1 y1 x2 y2 in pixels. Boxes that overlap a better one by an IoU of more than `nms` are removed.
     """
+    import cv2
+
     height, width = pixels.shape[:2]
+    boxes = np.array([[0, 0, width, height]], np.float32)
     scale = (_AREA / (height * width)) ** 0.5
     small = resize(pixels, max(1, round(height * scale)), max(1, round(width * scale)))
-    found = _edge_boxes(small, count - 1, nms)
+    strength, orientation = _edges(small)
+    # The finder does not accept a maximum of 0, and fails without edges.
+    if count < 2 or not strength.any():
+        return boxes
+    finder = cv2.ximgproc.createEdgeBoxes(beta=nms, kappa=_SIZE_PENALTY, maxBoxes=count - 1)
+    found = np.asarray(finder.getBoundingBoxes(strength, orientation)[0], np.float32).reshape(-1, 4)
+    found[:, 2:] += found[:, :2]  # from x y width height
     found *= np.array([width / small.shape[1], height / small.shape[0]] * 2, np.float32)
-    whole = np.array([[0, 0, width, height]], np.float32)
-    return np.concatenate([found, whole])
+    return np.concatenate([found, boxes])
 
 
 def diverse_regions(pixels: Pixels, count: int) -> NDArray[np.float32]:
@@ -86,21 +93,6 @@ def best_of_clusters(boxes: NDArray[np.float32], count: int) -> NDArray[np.float
     return boxes[np.sort(first)]
 
 
-def _edge_boxes(pixels: Pixels, count: int, nms: float) -> NDArray[np.float32]:
-    """Boxes (r, 4), r ≤ count, best first."""
-    strength, orientation = _edges(pixels)
-    # The finder does not accept a maximum of 0, and fails without edges.
-    if count < 1 or not strength.any():
-        return np.zeros((0, 4), np.float32)
-    import cv2
-
-    finder = cv2.ximgproc.createEdgeBoxes(beta=nms, kappa=_SIZE_PENALTY, maxBoxes=count)
-    found, _ = finder.getBoundingBoxes(strength, orientation)
-    boxes = np.asarray(found, np.float32).reshape(-1, 4)  # x y width height
-    boxes[:, 2:] += boxes[:, :2]
-    return boxes
-
-
 def _edges(pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """The strength of thinned edges, 0..1, and the orientation of the gradient, 0..π, (h, w) each."""
     import cv2
@@ -108,19 +100,14 @@ def _edges(pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     grey = cv2.GaussianBlur(cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY), (0, 0), _BLUR)
     dx, dy = cv2.Scharr(grey, cv2.CV_16S, 1, 0), cv2.Scharr(grey, cv2.CV_16S, 0, 1)
     threshold = float(_THRESHOLD)
-    thin = _thinned(dx, dy, threshold)
-    while np.count_nonzero(thin) < _MIN_EDGES and threshold > _MIN_THRESHOLD:
+    while True:
+        thin = cv2.Canny(dx, dy, threshold / 3, threshold, L2gradient=True) > 0
+        if np.count_nonzero(thin) >= _MIN_EDGES or threshold <= _MIN_THRESHOLD:
+            break
         threshold /= 2
-        thin = _thinned(dx, dy, threshold)
     across, down = dx.astype(np.float32), dy.astype(np.float32)
     strength = np.where(thin, np.hypot(across, down), 0)
     strength.ravel()[np.argpartition(strength, -_MAX_EDGES, axis=None)[:-_MAX_EDGES]] = 0
     full = np.percentile(strength[strength > 0], 95) if strength.any() else 1
     orientation = np.mod(np.arctan2(down, across), np.pi)
     return np.clip(strength / full, 0, 1).astype(np.float32), orientation.astype(np.float32)
-
-
-def _thinned(dx: NDArray[np.int16], dy: NDArray[np.int16], threshold: float) -> NDArray[np.bool_]:
-    import cv2
-
-    return np.asarray(cv2.Canny(dx, dy, threshold / 3, threshold, L2gradient=True) > 0)

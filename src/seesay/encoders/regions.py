@@ -3,16 +3,12 @@
 `roi-pooling` runs EfficientNet-Lite0 once on the whole image and pools its last convolutional maps of stride
 16 and 32 in 3 × 3 bins of each box, as Fast R-CNN does in 7 × 7 (Girshick, ICCV 2015). `detector` adds the
 classes of a detector in a file, whose boxes are proposals.
-
-Boxes and features of an image are computed once and stored, in a folder for each region encoder and version
-of the proposals; a row is a region.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -25,7 +21,7 @@ from seesay.data.boxes import iou
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import content_key, decode
 from seesay.encoders import REGION_ENCODERS, Encoder, proposals, register_region_encoder
-from seesay.encoders.detector import Detector, confidences_in
+from seesay.encoders.detector import Detector
 from seesay.encoders.images.base import resize
 from seesay.encoders.images.efficientnet import EIGHT_BITS, MAP_CHANNELS, lite_network, weights_of
 from seesay.encoders.images.encode import Filled, bytes_of, fill
@@ -106,11 +102,7 @@ def load_region_encoder(encoder: AnyEncoder, device: str = "cpu", run: Path | No
             f"This run was trained on the boxes and features of {settings.get('file')}; without their "
             "encoder it cannot read other images."
         )
-    return _kept(REGION_ENCODERS.checked(settings), device, run)
-
-
-@lru_cache(maxsize=4)
-def _kept(settings: EncoderSettings, device: str, run: Path | None) -> RegionEncoder:
+    settings = REGION_ENCODERS.checked(settings)
     return REGION_ENCODERS[settings.kind].load(settings, device, run)
 
 
@@ -136,10 +128,8 @@ def region_features(
 ) -> Vectors:
     """Append to features (r, d), if `geometry` is set, box and area as shares of the image: (r, d + 5).
 
-    Boxes (r, 4) are in pixels; `size` is the image's width and height.
-
-    Raises:
-        SeesayError: `geometry` is set, and the size is not known.
+    Boxes (r, 4) are in pixels; `size` is the image's width and height. Raises SeesayError if it is needed and
+    not known.
     """
     rows = np.asarray(features, np.float32)
     if not geometry:
@@ -217,11 +207,7 @@ class PoolingEncoder(RegionEncoder):
 
 @register_region_encoder(DETECTOR)
 class DetectedRegionEncoder(RegionEncoder):
-    """Pooled maps and the classes of a detector's objects.
-
-    The two-branch paper describes regions by a detector, Fast R-CNN, fine-tuned on PASCAL's classes. Here a
-    detector adds its confidence in each of its classes for each region.
-    """
+    """Pooled maps and the classes of a detector's objects; the paper's detector is Fast R-CNN."""
 
     options: ClassVar = {"file": ()}
     variants: ClassVar = {
@@ -237,7 +223,9 @@ class DetectedRegionEncoder(RegionEncoder):
         maps = load_region_encoder({"kind": POOLING, "network": MAPS}, device, run)
 
         def compute(pixels: Pixels, boxes: Boxes) -> Vectors:
-            classes = confidences_in(boxes, *detector.objects(pixels, _OBJECTS))
+            objects, confidences = detector.objects(pixels, _OBJECTS)
+            # For each class the highest confidence of an object times its IoU with the box.
+            classes = (iou(boxes, objects)[:, :, None] * confidences).max(axis=1, initial=0)
             return np.concatenate([maps.encode(pixels, boxes), classes], axis=1)
 
         dim = maps.dim + detector.classes
@@ -249,11 +237,9 @@ class DetectedRegionEncoder(RegionEncoder):
     def propose(self, pixels: Pixels, count: int, nms: float = NMS) -> Boxes:
         """Propose the objects' boxes, then Edge Boxes whose IoU is below 0.7; the last is the image."""
         objects, _ = self.detector.objects(pixels, min(_OBJECTS, count - 1))
-        *_, whole = others = propose(pixels, count, nms)
-        others = others[:-1]
-        if len(objects):
-            others = others[iou(others, objects).max(axis=1) < _SAME]
-        return np.concatenate([objects, others[: count - 1 - len(objects)], whole[None]])
+        edges = propose(pixels, count, nms)
+        others = edges[:-1][iou(edges[:-1], objects).max(axis=1, initial=0) < _SAME]
+        return np.concatenate([objects, others[: count - 1 - len(objects)], edges[-1:]])
 
 
 class Regions(NamedTuple):
