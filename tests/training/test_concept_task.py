@@ -29,9 +29,9 @@ from seesay.runs.summary import TrainingSummary
 from seesay.text.concepts import frequent_concepts, load_concepts
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.composed import MEMBERS
-from seesay.training.concept_task import ConceptTask, score_held_out
-from seesay.training.sentence_task import SentenceTask
+from seesay.training.concept_task import score_held_out
 from seesay.training.table import TableRuns, measure_table
+from seesay.training.tasks import task_for
 from seesay.training.train import train
 from tests.concept_heads import write_head
 from tests.training.steps import counted_steps
@@ -141,7 +141,7 @@ def test_matchers_learn_from_scores_of_heads_that_have_not_seen_the_images(
         ],
     )
     vocabulary = Vocabulary.from_texts(corpus.split("train").texts(), 1)
-    task = SentenceTask.from_corpus(recipe, corpus, vocabulary, None)
+    task = task_for(recipe, corpus, vocabulary, None)
     for split, features in (("train", task.data.features), ("val", task.val.features)):
         own = split_inputs(recipe, corpus, split, vocabulary).features
         assert (np.abs(features - own).max(axis=1) > 1e-3).all() == (split == "train")
@@ -155,7 +155,7 @@ def test_a_fold_is_scored_by_a_head_that_learned_from_the_others(
     recipe = run.recipe.model_copy(update={"matcher": run.recipe.matcher.model_copy(update={"folds": 2})})
     scores = []
     for changed in (False, True):
-        task = ConceptTask.from_corpus(recipe, corpus, run.vocabulary)
+        task = task_for(recipe, corpus, run.vocabulary, None)
         if changed:
             first = np.random.default_rng(recipe.seed).permutation(len(task.targets)) % 2 == 0
             task.targets[torch.from_numpy(first)] ^= True
@@ -183,9 +183,9 @@ def test_a_resumed_training_learns_from_the_same_scores(corpus: Corpus, tmp_path
     ]
     matching = train(load_recipe("sco-cnp", changes=changes), corpus, tmp_path / "matching")
     named = load_recipe("sco-cnp", changes=changes)
-    before = SentenceTask.from_corpus(named, corpus, matching.vocabulary, None).data.features
+    before = task_for(named, corpus, matching.vocabulary, None).data.features
     shutil.rmtree(folded.folder)
-    after = SentenceTask.from_corpus(matching.recipe, corpus, matching.vocabulary, None, matching.folder)
+    after = task_for(matching.recipe, corpus, matching.vocabulary, None, matching.folder)
     np.testing.assert_array_equal(before, after.data.features)
 
 
@@ -213,7 +213,7 @@ def test_a_fold_of_an_average_is_an_average(run: Run, corpus: Corpus, tmp_path: 
     for average in (None, 1e-9, 0.9):
         schedule = run.recipe.schedule.model_copy(update={"average": average})
         recipe = run.recipe.model_copy(update={**changes, "schedule": schedule})
-        task = ConceptTask.from_corpus(recipe, corpus, run.vocabulary)
+        task = task_for(recipe, corpus, run.vocabulary, None)
         view = Run.from_matcher(tmp_path, recipe, run.vocabulary, None, run.matcher)
         write_head(tmp_path, "efficientnet-lite0", ["pooled"], folds=2)
         score_held_out(task, view, 2)

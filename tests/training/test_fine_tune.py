@@ -39,7 +39,7 @@ from seesay.runs.summary import TrainingSummary
 from seesay.search.index import Index
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.composed import MEMBERS
-from seesay.training.concept_task import ConceptTask
+from seesay.training.tasks import task_for
 from seesay.training.train import train
 from seesay.training.tuning import FromPixels, PixelsTask
 from tests.fit_torchvision import fit_torchvision
@@ -332,7 +332,7 @@ class Thinned(torch.nn.Module):
 def test_the_loss_is_that_of_the_cnns_features(few: Corpus, concepts: Path) -> None:
     """Of images cropped at random, which an epoch crops alike and the next one does not."""
     first, recipe = first_step(concepts), run_recipe(concepts / MEMBERS / "concepts")
-    inner = ConceptTask.from_corpus(recipe, few, first.vocabulary)
+    inner = task_for(recipe, few, first.vocabulary, None)
     task, network, head = PixelsTask(recipe, inner), Thinned(), first.matcher
     assert isinstance(head, ConceptClassifier)
     module = FromPixels([network], head, ("pooled",), at_once=2).train()
@@ -432,7 +432,7 @@ def test_a_pair_matcher_is_tuned_too(few: Corpus, tmp_path: Path) -> None:
 def test_an_epoch_shows_one_of_the_views_of_each_image(few: Corpus, concepts: Path) -> None:
     """The crop of its encoder, or a random one, which stays the same from epoch to epoch."""
     first = first_step(concepts)
-    task = PixelsTask(first.recipe, ConceptTask.from_corpus(first.recipe, few, first.vocabulary), views=2)
+    task = PixelsTask(first.recipe, task_for(first.recipe, few, first.vocabulary, None), views=2)
     seen = []
     for task.epoch in range(1, 9):
         seen.append(task.inputs(np.arange(3), "cpu")[0])

@@ -49,8 +49,7 @@ def task(
     owners, features = corpus.image_of_sentence(), np.zeros((images, 0), np.float32)
     of_regions = regions, counts, counts[owners] + np.tile([0, 1], images)
     data = Inputs(corpus, features, sentences, owners, [], (), *of_regions)
-    assert recipe.regions is not None
-    return PhraseTask(recipe, recipe.regions, data, data)
+    return PhraseTask(recipe, data, data)
 
 
 @pytest.mark.parametrize("broken", [frozenset({0}), frozenset({1, 2}), frozenset({3})])

@@ -24,7 +24,7 @@ from seesay.results.rows import encoder_and_crops
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.text.vocabulary import Vocabulary
-from seesay.training.sentence_task import SentenceTask
+from seesay.training.tasks import task_for
 from seesay.training.train import train
 
 pytestmark = pytest.mark.slow  # a decoder is trained for each row of the table
@@ -96,7 +96,7 @@ def test_the_loss_is_matching_and_the_weight_times_generation(corpus: Corpus) ->
     printed = ("loss={kind: margin, margin: 0.2}", "matcher.standardise=false", *UNDROPPED)
     recipe = load_recipe("sco-full", changes=[*GATED, "matcher.generation.weight=3", *printed])
     vocabulary = Vocabulary.from_texts(corpus.split("train").texts(), 1)
-    task = SentenceTask.from_corpus(recipe, corpus, vocabulary, None)
+    task = task_for(recipe, corpus, vocabulary, None)
     torch.manual_seed(1)
     matcher = recipe.matcher.build(MatcherInputs((1280, 1000), len(vocabulary)))
     images, chosen = task.batches(1)[0]

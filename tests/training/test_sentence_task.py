@@ -21,6 +21,7 @@ from seesay.runs.run import Run
 from seesay.runs.summary import read_history
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.sentence_task import SentenceTask, Teacher
+from seesay.training.tasks import task_for
 from seesay.training.train import train
 from tools.scenes import write_scenes
 
@@ -116,7 +117,7 @@ def shop(folder: Path, alike: int) -> Corpus:
 def task_of(corpus: Corpus, *changes: str) -> SentenceTask:
     recipe = load_recipe("irmatch-s", changes=["encoders=[efficientnet-lite0]", "min_count=1", *changes])
     vocabulary = Vocabulary.from_texts(corpus.split("train").texts(), 1)
-    return SentenceTask.from_corpus(recipe, corpus, vocabulary, None)
+    return task_for(recipe, corpus, vocabulary, None)
 
 
 def test_images_that_carry_the_same_text_are_no_negatives_of_it(tmp_path: Path) -> None:

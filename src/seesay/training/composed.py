@@ -30,7 +30,7 @@ from seesay.runs.summary import METRICS, Epoch, MemberSummary, TrainingSummary, 
 from seesay.runs.trained import new_matcher, save_weights
 from seesay.text.concepts import FILE as CONCEPTS
 from seesay.text.concepts import save_concepts
-from seesay.training.concept_task import ConceptTask, with_concept_runs
+from seesay.training.concept_task import with_concept_runs
 from seesay.training.epochs import Callback, OnEpochEnd, running
 from seesay.training.gates import train_gates
 from seesay.training.loop import CHECKPOINT, Loop, has_epochs
@@ -246,7 +246,6 @@ def fine_tune(run: Run, task: Task, on_epoch_end: OnEpochEnd) -> tuple[Recipe, l
         SeesayError: the encoders cannot be fine-tuned, or the loss is not finite.
     """
     settings, out = check_tunable(run.recipe), run.folder
-    assert isinstance(task, SentenceTask | ConceptTask)
     torch.manual_seed(run.recipe.seed)
     networks = [load_tunable(encoder) for encoder in run.recipe.encoders]
     module = FromPixels(networks, run.matcher, run.recipe.arrays, settings.at_once).to(run.device)

@@ -12,7 +12,6 @@ Other recipes use the concepts of a run as an image encoder: `concepts` is the r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,42 +19,29 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from seesay.data.corpus import Corpus
 from seesay.encoders.images.concepts import CONCEPT_ENCODERS, save_held_out
 from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
-from seesay.losses.base import Batch, Loss
+from seesay.losses.base import Batch
 from seesay.matchers.settings import MatcherInputs
 from seesay.progress import progress
 from seesay.recipes.files import included_recipes
 from seesay.recipes.schema import Recipe
-from seesay.runs.inputs import Inputs, split_inputs
+from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
 from seesay.runs.summary import Size, is_finished
 from seesay.text.concepts import concept_targets
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.steps import Steps
-from seesay.training.task import Task, terms_of
+from seesay.training.task import Task
 
 
-@dataclass
 class ConceptTask(Task):
-    """Images and the concepts in their sentences: `targets`, (n, K)."""
+    """Images and the concepts in their sentences: `targets`, (n, K), of a vocabulary of concepts."""
 
-    recipe: Recipe
-    terms: Sequence[Loss]
-    data: Inputs
-    val: Inputs
-    targets: Tensor
-
-    @classmethod
-    def from_corpus(
-        cls, recipe: Recipe, corpus: Corpus, vocabulary: Vocabulary, run: Path | None = None
-    ) -> ConceptTask:
-        """Create the task of a corpus, whose vocabulary is its concepts, encoding missing features."""
-        train, val = (split_inputs(recipe, corpus, split, vocabulary, run=run) for split in ("train", "val"))
-        targets = torch.from_numpy(concept_targets(vocabulary.words, train.corpus))
-        return cls(recipe, terms_of(recipe), train, val, targets)
+    def __init__(self, recipe: Recipe, data: Inputs, val: Inputs, vocabulary: Vocabulary) -> None:
+        super().__init__(recipe, data, val)
+        self.targets = torch.from_numpy(concept_targets(vocabulary.words, data.corpus))
 
     def batches(self, epoch: int) -> Sequence[NDArray[np.int64]]:
         """Return the mini-batches of an epoch: positions of images, each once."""

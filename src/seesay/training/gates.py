@@ -72,20 +72,28 @@ def train_gates(run: Run, train: Inputs, val: Inputs, on_epoch_end: OnEpochEnd) 
     matcher = run.matcher
     assert isinstance(matcher, GVSE)
     assert matcher.gate is not None
-    train_labels = fold_labels(train, matcher.gate, run.recipe.seed)
-    val_labels = labels_by(val, train.corpus.texts(), matcher.gate.uncommon)
+    of_train = fold_labels(train, matcher.gate, run.recipe.seed)
+    of_val = labels_by(val, train.corpus.texts(), matcher.gate.uncommon)
+    seen = [(run.embed_features(each.features), run.embed_prepared(each.sentences)) for each in (train, val)]
+    metrics = member_scores(*seen[1], matcher.dims[0])
     learned: dict[str, GateSummary] = {}
-    seen = {name: _vectors(run, val, name) for name in ("image", "sentence")}
-    metrics = member_scores(seen["image"], seen["sentence"], matcher.dims[0])
     for side, name in enumerate(("image", "sentence")):
-        if why := _nothing_to_learn(name, train=train_labels[side], val=val_labels[side]):
-            learned[name] = GateSummary(epoch=0, why=why)
+        labels = {"train": of_train[side], "val": of_val[side]}
+        if same := next((split for split, mine in labels.items() if mine.all() or not mine.any()), None):
+            every = "every" if labels[same].all() else "no"
+            learned[name] = GateSummary(epoch=0, why=f"{every} {same} {name} holds uncommon words")
             continue
-        mine = Queries(torch.from_numpy(_vectors(run, train, name)), torch.from_numpy(train_labels[side]))
-        chosen_by = Queries(torch.from_numpy(seen[name]), torch.from_numpy(val_labels[side]))
+        mine, chosen_by = (
+            Queries(torch.from_numpy(vectors[side]), torch.from_numpy(each))
+            for vectors, each in zip(seen, labels.values(), strict=True)
+        )
+
+        def told(epoch: int, losses: Mapping[str, float], name: str = name, side: int = side) -> None:
+            losses = {f"{name} gate/{key}": value for key, value in losses.items()}
+            on_epoch_end(side * run.recipe.schedule.epochs + epoch, losses)
+
         gate = getattr(matcher, f"{name}_gate")
-        before = side * run.recipe.schedule.epochs
-        best = train_gate(gate, mine, chosen_by, run.recipe, run.device, _of_gate(on_epoch_end, name, before))
+        best = train_gate(gate, mine, chosen_by, run.recipe, run.device, told)
         with torch.inference_mode():
             logits = gate(chosen_by.vectors.to(run.device)).float().cpu().numpy()
         calibration = calibrate(gate, logits, metrics, val.image_of_sentence, name)
@@ -106,22 +114,18 @@ def fold_labels(inputs: Inputs, settings: GateSettings, seed: int) -> tuple[Mask
         mine = np.flatnonzero(fold[owners] == number)
         own = [texts[i] for i in mine.tolist()]
         labels[mine] = rarest_words(own, counts - word_counts(own)) <= settings.uncommon
-    return _of_images(labels, owners, len(inputs.features)), labels
+    return _of_images(labels, inputs), labels
 
 
 def labels_by(inputs: Inputs, train: Sequence[str], uncommon: int) -> tuple[Mask, Mask]:
     """Label the images (n,) and sentences (m,) with a word seen at most `uncommon` times in training."""
     labels = rarest_words(inputs.corpus.texts(), word_counts(train)) <= uncommon
-    return _of_images(labels, inputs.image_of_sentence, len(inputs.features)), labels
+    return _of_images(labels, inputs), labels
 
 
-def _of_gate(on_epoch_end: OnEpochEnd, name: str, before: int) -> OnEpochEnd:
-    """Return what is called after an epoch of the gate of that name, which `before` epochs precede."""
-
-    def of_gate(epoch: int, metrics: Mapping[str, float]) -> None:
-        on_epoch_end(before + epoch, {f"{name} gate/{key}": value for key, value in metrics.items()})
-
-    return of_gate
+def _of_images(labels: Mask, inputs: Inputs) -> Mask:
+    """Return which images have a labelled sentence, (n,)."""
+    return np.isin(np.arange(len(inputs.features)), inputs.image_of_sentence[labels])
 
 
 def train_gate(
@@ -175,33 +179,12 @@ def _measured(epoch: int, gate: Gate, val: Queries, device: str) -> tuple[float,
     return loss, None if area is None else round(area, 4)
 
 
-def _vectors(run: Run, inputs: Inputs, name: str) -> Vectors:
-    if name == "image":
-        return run.embed_features(inputs.features)
-    return run.embed_prepared(inputs.sentences)
-
-
 def member_scores(images: Vectors, sentences: Vectors, first: int) -> tuple[Vectors, Vectors]:
     """Compute the scores of each member, m₀ and m₁ of eq. 4, (n, m) each.
 
     The first `first` columns of the vectors are the first member's.
     """
     return images[:, :first] @ sentences[:, :first].T, images[:, first:] @ sentences[:, first:].T
-
-
-def _of_images(labels: Mask, owners: NDArray[np.int64], n_images: int) -> Mask:
-    """Return which images have a labelled sentence, (n,)."""
-    found = np.zeros(n_images, bool)
-    found[owners[labels]] = True
-    return found
-
-
-def _nothing_to_learn(name: str, **splits: Mask) -> str | None:
-    """Return why a gate has nothing to learn: all labels of a split are the same; else None."""
-    for split, labels in splits.items():
-        if labels.all() or not labels.any():
-            return f"{'every' if labels.all() else 'no'} {split} {name} holds uncommon words"
-    return None
 
 
 def calibrate(
@@ -219,20 +202,16 @@ def calibrate(
     Returns:
         `scale`, `shift` and `recall`: the mean of R@1, R@5 and R@10 with them, in percent.
     """
-    recall, (scale, shift) = max(
-        ((_recall(a * logits + b, metrics, owners, side), (a, b)) for a, b in product(SCALES, SHIFTS)),
-        key=lambda found: found[0],
-    )
+
+    def recall(change: tuple[float, float]) -> float:
+        t = 1 / (1 + np.exp(-(change[0] * logits + change[1])))
+        t = t[:, None] if side == "image" else t[None, :]
+        found = ranks(t * metrics[0] + (1 - t) * metrics[1], owners)
+        queries = found.sentence if side == "image" else found.image
+        return fmean(recall_at_k(queries, k) for k in (1, 5, 10))
+
+    scale, shift = best = max(product(SCALES, SHIFTS), key=recall)
     with torch.no_grad():
         gate.score.weight.mul_(scale)
         gate.score.bias.mul_(scale).add_(shift)
-    return {"scale": scale, "shift": shift, "recall": round(recall, 3)}
-
-
-def _recall(logits: Vectors, metrics: tuple[Vectors, Vectors], owners: NDArray[np.int64], side: str) -> float:
-    t = 1 / (1 + np.exp(-logits))
-    t = t[:, None] if side == "image" else t[None, :]
-    uncommon, common = metrics
-    found = ranks(t * uncommon + (1 - t) * common, owners)
-    queries = found.sentence if side == "image" else found.image
-    return fmean(recall_at_k(queries, k) for k in (1, 5, 10))
+    return {"scale": scale, "shift": shift, "recall": round(recall(best), 3)}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,18 +16,15 @@ from torch import Tensor
 
 from seesay.arrays import Ints
 from seesay.data.boxes import iou
-from seesay.data.corpus import Corpus
-from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import SeesayError
 from seesay.losses.base import Batch, Relations
 from seesay.matchers.sentences import Sentences
 from seesay.recipes.schema import Recipe, RegionSettings
-from seesay.runs.inputs import NEAR, Inputs, split_inputs
+from seesay.runs.inputs import NEAR, Inputs
 from seesay.runs.sentences import rows_of_each
 from seesay.runs.summary import Size
-from seesay.text.vocabulary import Vocabulary
 from seesay.training.sentence_task import fits
-from seesay.training.task import Task, terms_of
+from seesay.training.task import Task
 
 FAR = 0.3  # the IoU with the true region below which a region is a negative one
 _BATCH = 4096  # phrases given at a time to what is fitted to all pairs
@@ -177,29 +173,13 @@ class PhraseTask(Task):
 
     kept_on_cpu = 1 << 28
 
-    def __init__(self, recipe: Recipe, settings: RegionSettings, data: Inputs, val: Inputs) -> None:
-        self.recipe, self.settings, self.data, self.val = recipe, settings, data, val
-        self.terms = terms_of(recipe)
-        self.sampler = PhraseSampler(data, settings)
+    def __init__(self, recipe: Recipe, data: Inputs, val: Inputs) -> None:
+        super().__init__(recipe, data, val)
+        assert recipe.regions is not None
+        self.settings, self.sampler = recipe.regions, PhraseSampler(data, recipe.regions)
         self._on_device: dict[str, Tensor | None] = {}
         # A broken image has no regions, and so its phrases have no true one.
         self._usable = np.flatnonzero(data.proposals[data.image_of_sentence] > 0)
-
-    @classmethod
-    def from_corpus(
-        cls,
-        recipe: Recipe,
-        corpus: Corpus,
-        vocabulary: Vocabulary,
-        encoder: SentenceEncoder | None,
-        run: Path | None = None,
-    ) -> PhraseTask:
-        """Create the task of a corpus, proposing and encoding missing regions; see `task_for`."""
-        train, val = (
-            split_inputs(recipe, corpus, split, vocabulary, encoder, run=run) for split in ("train", "val")
-        )
-        assert recipe.regions is not None
-        return cls(recipe, recipe.regions, train, val)
 
     @property
     def image_dims(self) -> tuple[int, ...]:

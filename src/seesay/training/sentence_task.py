@@ -18,19 +18,19 @@ from seesay.encoders.images.concepts import held_out_scores
 from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.encoders.settings import PRECOMPUTED
 from seesay.errors import SeesayError
-from seesay.losses.base import Batch, Loss, Positions
+from seesay.losses.base import Batch, Positions
 from seesay.matchers.base import EmbeddingMatcher, Matcher
 from seesay.matchers.sentences import Sentences
 from seesay.protocols.base import Result
 from seesay.protocols.evaluate import measure_inputs
 from seesay.recipes.schema import Recipe
-from seesay.runs.inputs import Inputs, run_inputs, split_inputs
+from seesay.runs.inputs import Inputs, run_inputs
 from seesay.runs.load import load_run
 from seesay.runs.run import Run
 from seesay.runs.summary import Size
 from seesay.samplers import SAMPLERS
 from seesay.text.vocabulary import Vocabulary
-from seesay.training.task import Task, terms_of
+from seesay.training.task import Task
 from seesay.training.words import learned_words
 
 _MEASURED_AT_ONCE = 512  # images of val: the decoder's logits take memory
@@ -145,7 +145,6 @@ class SharedTexts:
         return torch.from_numpy(self.carried[images][:, self.text_of_sentence[sentences]].toarray())
 
 
-@dataclass
 class SentenceTask(Task):
     """Matching whole images with the sentences that describe them.
 
@@ -158,39 +157,21 @@ class SentenceTask(Task):
         progress: 0 in the first epoch, 1 in the last.
     """
 
-    recipe: Recipe
-    terms: Sequence[Loss]
-    data: Inputs
-    val: Inputs
-    vocabulary: Vocabulary
-    encoder: SentenceEncoder | None
-    images: TrainImages
-    corpus: Corpus
-    shared: SharedTexts | None = None
-    progress: float = 0.0
-
-    @classmethod
-    def from_corpus(
-        cls,
+    def __init__(
+        self,
         recipe: Recipe,
-        corpus: Corpus,
+        data: Inputs,
+        val: Inputs,
         vocabulary: Vocabulary,
         encoder: SentenceEncoder | None,
-        run: Path | None = None,
-    ) -> SentenceTask:
-        """Create the task of a corpus, encoding missing features; arguments as of `task_for`."""
-        for split in ("train", "val"):
-            corpus.split(split)  # raises an error if it is missing, before images are encoded
-        train, val = (
-            split_inputs(recipe, corpus, split, vocabulary, encoder, run) for split in ("train", "val")
-        )
-        train = _with_held_out_concepts(recipe, train, run)
-        images = TrainImages(train.features)
-        shared = SharedTexts.of(train.corpus, recipe.shared_sentences)
-        task = cls(recipe, terms_of(recipe), train, val, vocabulary, encoder, images, corpus, shared)
-        for term in task.terms:
-            term.begin(task)
-        return task
+        corpus: Corpus,
+    ) -> None:
+        super().__init__(recipe, data, val)
+        self.vocabulary, self.encoder, self.corpus = vocabulary, encoder, corpus
+        self.images, self.progress = TrainImages(data.features), 0.0
+        self.shared = SharedTexts.of(data.corpus, recipe.shared_sentences)
+        for term in self.terms:
+            term.begin(self)
 
     def sizes(self) -> tuple[Size, Size]:
         """See `Task`; also count the sentences that are positives of several images."""
@@ -254,7 +235,7 @@ class SentenceTask(Task):
         return total
 
 
-def _with_held_out_concepts(recipe: Recipe, train: Inputs, run: Path | None) -> Inputs:
+def with_held_out_concepts(recipe: Recipe, train: Inputs, run: Path | None) -> Inputs:
     """Return the train split with held-out concept scores, if a concept encoder was trained with folds."""
     names = [image.name for image in train.corpus.images]
     widths = iter(train.image_dims)

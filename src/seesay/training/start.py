@@ -40,23 +40,13 @@ def recipe_from(start: Run, recipe: Recipe) -> Recipe:
 
 
 def check_start(there: Recipe, asked: Recipe, out: Path) -> None:
-    """Check that the run to resume started from the weights of the run that was named, or from none.
-
-    Args:
-        there: the recipe of the run to resume.
-        asked: the recipe that `recipe_from` returned.
-        out: its folder.
-
-    Raises:
-        SeesayError: it started from others.
-    """
+    """Raise a `SeesayError` unless a run to resume started from the weights that `recipe_from` was given."""
     started, named = _start_of(there), _start_of(asked)
-    if started == named:
-        return
-    if started is None:
+    if started != named and started is None:
         raise SeesayError(f"{out}: did not start from the weights of another run; omit --from.")
-    other = "" if named is None else f", not of {named}"
-    raise SeesayError(f"{out}: started from the weights of {started}{other}; name that run with --from.")
+    if started != named:
+        other = f", not of {named}" if named else ""
+        raise SeesayError(f"{out}: started from the weights of {started}{other}; name that run with --from.")
 
 
 def _start_of(recipe: Recipe) -> str | None:

@@ -32,10 +32,10 @@ class Task(ABC):
         val: the val split.
     """
 
-    recipe: Recipe
-    terms: Sequence[Loss]
-    data: Inputs
-    val: Inputs
+    def __init__(self, recipe: Recipe, data: Inputs, val: Inputs) -> None:
+        self.recipe, self.data, self.val = recipe, data, val
+        own = [GenerationLoss()] if recipe.matcher.generates else []
+        self.terms: Sequence[Loss] = [recipe.loss.build(), *own, *(each.build() for each in recipe.losses)]
 
     @property
     def loss(self) -> Loss:
@@ -69,12 +69,12 @@ class Task(ABC):
 
     def sizes(self) -> tuple[Size, Size]:
         """Return the sizes of the train and the val split."""
-        return self._size(self.data), self._size(self.val)
-
-    def _size(self, part: Inputs) -> Size:
-        kind = "phrases" if part.corpus.has_boxes else "sentences"
-        cut = count_cut(self.recipe.matcher.max_words, part.sentences)
-        return {"images": len(part.corpus.images), kind: len(part.sentences), **cut}
+        kind, most = "phrases" if self.data.corpus.has_boxes else "sentences", self.recipe.matcher.max_words
+        sizes: list[Size] = [
+            {"images": len(part.corpus.images), kind: len(part.sentences), **count_cut(most, part.sentences)}
+            for part in (self.data, self.val)
+        ]
+        return sizes[0], sizes[1]
 
     def pairs(self) -> Iterator[tuple[Tensor, Sentences]]:
         """Iterate over all positive pairs of the train split: features (b, d) and sentences, in batches.
@@ -92,9 +92,3 @@ class Task(ABC):
         """Return further metrics of an epoch, for information only."""
         del run
         return {}
-
-
-def terms_of(recipe: Recipe) -> list[Loss]:
-    """Return the terms of a recipe's loss; see `Task`."""
-    own = [GenerationLoss()] if recipe.matcher.generates else []
-    return [recipe.loss.build(), *own, *(each.build() for each in recipe.losses)]

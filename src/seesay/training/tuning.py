@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -37,11 +37,7 @@ from seesay.recipes.schema import Recipe
 from seesay.runs.images import join_features
 from seesay.runs.run import Run
 from seesay.runs.summary import Size
-from seesay.training.concept_task import ConceptTask
-from seesay.training.sentence_task import SentenceTask
 from seesay.training.task import Task
-
-TunableTask: TypeAlias = SentenceTask | ConceptTask
 
 _ENCODED = 64  # val images encoded at a time
 
@@ -88,7 +84,6 @@ class FromPixels(nn.Module):
         return torch.cat(joined, dim=1)
 
 
-@dataclass
 class PixelsTask(Task):
     """A task whose images are pixels instead of features.
 
@@ -97,14 +92,9 @@ class PixelsTask(Task):
             random ones. With None each epoch has new random ones.
     """
 
-    recipe: Recipe
-    task: TunableTask
-    views: int | None = None
-    epoch: int = 0
-
-    def __post_init__(self) -> None:
-        """Take the task's own terms and splits."""
-        self.terms, self.data, self.val = self.task.terms, self.task.data, self.task.val
+    def __init__(self, recipe: Recipe, task: Task, views: int | None = None) -> None:
+        self.recipe, self.task, self.views, self.epoch = recipe, task, views, 0
+        self.terms, self.data, self.val = task.terms, task.data, task.val
 
     def batches(self, epoch: int) -> Sequence[Any]:
         """Return the task's mini-batches."""
@@ -152,11 +142,12 @@ class PixelsTask(Task):
     def measure(self, run: Run) -> Result:
         """Measure the val split with the current CNN."""
         assert isinstance(run.matcher, FromPixels)
-        val = replace(self.task.val, features=self.val_features(run.matcher, run.device))
-        inner = Run.from_matcher(
-            run.folder, run.recipe, run.vocabulary, run.sentence_encoder, run.matcher.matcher
+        task = copy(self.task)
+        task.val = replace(self.task.val, features=self.val_features(run.matcher, run.device))
+        inner = run.matcher.matcher
+        return task.measure(
+            Run.from_matcher(run.folder, run.recipe, run.vocabulary, run.sentence_encoder, inner)
         )
-        return replace(self.task, val=val).measure(inner)
 
     def sizes(self) -> tuple[Size, Size]:
         """Return the sizes of the train and the val split."""
