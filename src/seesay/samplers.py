@@ -5,35 +5,21 @@ Positions only depend on seed and epoch, so a resumed run sees the same batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
 
 import numpy as np
 
 from seesay.arrays import Ints
 from seesay.registry import Registry
 
+Sampler: TypeAlias = Callable[[Ints, int, int, int], Iterator[tuple[Ints, Ints]]]
+"""A function that yields the batches of an epoch: positions of images and of their sentences, both (batch,).
 
-class Sampler(Protocol):
-    """A function that yields the batches of an epoch."""
-
-    def __call__(
-        self, image_of_sentence: Ints, batch_size: int, seed: int, epoch: int
-    ) -> Iterator[tuple[Ints, Ints]]:
-        """Yield the batches of one epoch.
-
-        Args:
-            image_of_sentence: for each sentence the position of its image, (m,).
-            batch_size: the number of pairs in a batch; some samplers add more.
-            seed: the seed of the run.
-            epoch: the number of the epoch, from 1.
-
-        Yields:
-            Positions of images and of their sentences, both (batch,). The last batch may be smaller; batches
-            without negatives are left out.
-        """
-        ...
-
+Its arguments are for each sentence the position of its image, (m,); the number of pairs in a batch, to which
+some samplers add; the seed of the run; and the number of the epoch, from 1. The last batch may be smaller;
+batches without negatives are left out.
+"""
 
 SAMPLERS: Registry[Sampler] = Registry("sampler", "seesay.samplers")
 register_sampler = SAMPLERS.register
@@ -57,18 +43,16 @@ def rounds(image_of_sentence: Ints, batch_size: int, seed: int, epoch: int) -> I
     number[by_owner] = np.arange(len(owners)) - np.repeat(starts, counts)
     # Within a round the order is the shuffle's, so neighbours differ from epoch to epoch.
     dealt = shuffled[np.lexsort((generator.permutation(len(owners)), number))]
-    for sentences in np.split(dealt, range(batch_size, len(dealt), batch_size)):
-        if _has_negatives(image_of_sentence[sentences]):
-            yield image_of_sentence[sentences], sentences
+    return _with_negatives(np.split(dealt, range(batch_size, len(dealt), batch_size)), image_of_sentence)
 
 
 @register_sampler("random")
 def random(image_of_sentence: Ints, batch_size: int, seed: int, epoch: int) -> Iterator[tuple[Ints, Ints]]:
     """Yield shuffled pairs, as for the two-branch networks (section 5.1)."""
     shuffled = np.random.default_rng([seed, epoch]).permutation(len(image_of_sentence))
-    for sentences in np.split(shuffled, range(batch_size, len(shuffled), batch_size)):
-        if _has_negatives(image_of_sentence[sentences]):
-            yield image_of_sentence[sentences], sentences
+    return _with_negatives(
+        np.split(shuffled, range(batch_size, len(shuffled), batch_size)), image_of_sentence
+    )
 
 
 @register_sampler("neighbourhood")
@@ -87,6 +71,7 @@ def neighbourhood(
     starts = np.cumsum(counts) - counts
     place = np.empty(len(by_image), np.int64)
     place[by_image] = np.arange(len(by_image)) - starts[image_of_sentence[by_image]]
+    batches = []
     for sentences in np.split(shuffled, range(batch_size, len(shuffled), batch_size)):
         images, first, times = np.unique(image_of_sentence[sentences], return_index=True, return_counts=True)
         alone = (times == 1) & (counts[images] > 1)
@@ -94,9 +79,8 @@ def neighbourhood(
         # Any other than the one that is there: 1 to count - 1 steps round the image's sentences.
         step = generator.integers(1, counts[images])
         second = by_image[starts[images] + (place[only] + step) % counts[images]]
-        sentences = np.concatenate([sentences, second])
-        if _has_negatives(image_of_sentence[sentences]):
-            yield image_of_sentence[sentences], sentences
+        batches.append(np.concatenate([sentences, second]))
+    return _with_negatives(batches, image_of_sentence)
 
 
 @register_sampler("images")
@@ -118,6 +102,10 @@ def images(image_of_sentence: Ints, batch_size: int, seed: int, epoch: int) -> I
             batches.append(sentences)
     if len(batches) > 1 and not _has_negatives(image_of_sentence[batches[-1]]):
         batches[-2:] = [np.concatenate(batches[-2:])]
+    return _with_negatives(batches, image_of_sentence)
+
+
+def _with_negatives(batches: Iterable[Ints], image_of_sentence: Ints) -> Iterator[tuple[Ints, Ints]]:
     for sentences in batches:
         if _has_negatives(image_of_sentence[sentences]):
             yield image_of_sentence[sentences], sentences

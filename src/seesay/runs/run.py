@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -147,10 +148,12 @@ class Run:
             matcher: built by the recipe.
             image_dims: widths of the concatenated arrays of image features, needed to save the run.
         """
-        from seesay.runs.trained import describe, module_device
+        from seesay.runs.trained import describe
 
         config = describe(recipe, matcher, image_dims, sentence_encoder.dim if sentence_encoder else 0)
-        run = cls(str(folder), folder, config, vocabulary, sentence_encoder, module_device(matcher))
+        weight = next(chain(matcher.parameters(), matcher.buffers()), None)
+        device = "cpu" if weight is None else str(weight.device)
+        run = cls(str(folder), folder, config, vocabulary, sentence_encoder, device)
         run._recipe, run._matcher = recipe, matcher.eval()
         return run
 

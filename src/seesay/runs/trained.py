@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -83,12 +82,6 @@ def save_weights(folder: Path, weights: Mapping[str, Tensor]) -> None:
     """Write a matcher's weights."""
     with replacing(folder / WEIGHTS) as beside:
         save_file({key: value.contiguous() for key, value in weights.items()}, beside)
-
-
-def module_device(module: nn.Module) -> str:
-    """Return the device of a module's weights."""
-    weight = next(chain(module.parameters(), module.buffers()), None)
-    return "cpu" if weight is None else str(weight.device)
 
 
 def misfit(wanted: Mapping[str, Any], found: Mapping[str, Tensor]) -> str:
