@@ -20,8 +20,7 @@ from seesay.encoders.regions import SIDE, load_region_encoder, region_features
 from seesay.errors import SeesayError
 from seesay.paths import check_file, writing
 from seesay.runs.calibration import Calibration, known_share
-from seesay.runs.config import RunConfig
-from seesay.runs.folders import run_folder
+from seesay.runs.config import RunConfig, run_folder
 from seesay.runs.load import load_run
 from seesay.runs.run import Run
 from seesay.runs.sentences import PreparedSentences

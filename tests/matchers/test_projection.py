@@ -11,7 +11,7 @@ from seesay.encoders.sentences.class_names import class_names
 from seesay.errors import SeesayError
 from seesay.matchers.projection import CLASSES, ClassEvidence, JointProjection, Projection
 from seesay.matchers.sentences import Sentences
-from seesay.runs.folders import run_folder
+from seesay.runs.config import run_folder
 
 
 def matcher(members: int, class_names: float) -> Projection:

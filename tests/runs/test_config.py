@@ -15,8 +15,7 @@ from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 from seesay.paths import cache_dir
 from seesay.runs.calibration import Calibration
-from seesay.runs.config import RECIPE, RUN, WEIGHTS, RunConfig, run_recipe
-from seesay.runs.folders import run_folder
+from seesay.runs.config import RECIPE, RUN, WEIGHTS, RunConfig, run_folder, run_recipe
 
 SHIPPED = run_folder("seesay-small")
 

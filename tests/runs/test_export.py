@@ -17,9 +17,8 @@ from torch import Tensor, nn
 
 from seesay.errors import SeesayError
 from seesay.matchers import ConceptClassifier, EmbeddingMatcher, PairMatcher, Sentences
-from seesay.runs.config import WEIGHTS, RunConfig
+from seesay.runs.config import WEIGHTS, RunConfig, included_runs
 from seesay.runs.export import TOLERANCE, export_run, remove_export, try_export
-from seesay.runs.folders import included_runs
 from seesay.runs.onnx_backend import OnnxBackend
 from seesay.runs.run import Run
 from seesay.runs.scores import score_all_pairs

@@ -15,9 +15,8 @@ import pytest
 
 from seesay.errors import SeesayError
 from seesay.paths import file_digest
-from seesay.runs.config import RunConfig
+from seesay.runs.config import RunConfig, run_folder
 from seesay.runs.export import export_run
-from seesay.runs.folders import run_folder
 from seesay.runs.onnx_backend import OnnxBackend
 from seesay.runs.run import Run
 from seesay.runs.scores import score_all_pairs

@@ -21,8 +21,7 @@ from seesay.encoders.settings import PRECOMPUTED, EncoderSettings
 from seesay.errors import SeesayError, naming_extras
 from seesay.onnx import NETWORKS
 from seesay.paths import new_folder
-from seesay.runs.config import VOCABULARY, WEIGHTS, RunConfig
-from seesay.runs.folders import run_folder
+from seesay.runs.config import VOCABULARY, WEIGHTS, RunConfig, run_folder
 from seesay.runs.load import clip_model
 from seesay.runs.run import Run
 from seesay.text.concepts import FILE as CONCEPTS
@@ -59,7 +58,11 @@ def write_bundle(name: str, out: Path) -> Bundle:
             cannot be written.
         MissingExtraError: a package that exports the run is not installed.
     """
-    _refuse_clip(name)
+    if clip_model(name) is not None:
+        raise SeesayError(
+            f"{name}: cannot be exported. Name it on the other machine, with seesay[hub]; if it is a folder, "
+            "copy that."
+        )
     with new_folder(out) as beside:
         _copy_files(run_folder(name), beside)
         run = Run.load(str(beside), "cpu")
@@ -74,14 +77,6 @@ def write_bundle(name: str, out: Path) -> Bundle:
         size = sum(path.stat().st_size for path in files)
         names = tuple(path.relative_to(beside).as_posix() for path in files)
     return Bundle(out, names, size, extra)
-
-
-def _refuse_clip(name: str) -> None:
-    if clip_model(name) is not None:
-        raise SeesayError(
-            f"{name}: cannot be exported. Name it on the other machine, with seesay[hub]; if it is a folder, "
-            "copy that."
-        )
 
 
 def _extra(folder: Path) -> str | None:

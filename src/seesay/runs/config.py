@@ -6,13 +6,14 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seesay.encoders.images.tuned import encoder_of_head
 from seesay.encoders.settings import EncoderSettings
-from seesay.errors import SeesayError
-from seesay.paths import cache_dir, file_digest, read_small_json, replace_text, unusable
+from seesay.errors import SeesayError, did_you_mean
+from seesay.paths import cache_dir, file_digest, home_expanded, read_small_json, replace_text, unusable
 from seesay.runs.calibration import Calibration, ScoreCalibration
 from seesay.seal import is_sealed, seal
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from seesay.recipes.schema import Recipe, RegionSettings
 
 RUN, RECIPE, WEIGHTS, VOCABULARY = "run.json", "recipe.json", "weights.safetensors", "vocabulary.json"
+_INCLUDED = Path(str(files("seesay"))) / "weights"
 GRAPHS = ("images", "sentences", "query_images", "query_sentences", "pairs")  # that a run may have
 _FORMAT = 1
 _MOST_NUMBERS = 1 << 22  # features of an image; the matcher is built for them before its weights are read
@@ -145,6 +147,41 @@ class RunConfig:
         return ", ".join(str(each) for each in read if each is not None and each.names_path)
 
 
+def included_runs() -> list[Path]:
+    """Return the folders of the included weights, by name."""
+    return sorted(path.parent for path in _INCLUDED.glob(f"*/{RUN}"))
+
+
+def is_included(folder: Path) -> bool:
+    """Return whether a run's folder is one of the included weights."""
+    return folder.parent == _INCLUDED
+
+
+def run_folder(name: str) -> Path:
+    """Return the folder of a run or of included weights.
+
+    Raises:
+        SeesayError: there is none.
+    """
+    path = home_expanded(name)
+    if (path / RUN).is_file():
+        return path
+    included = {folder.name: folder for folder in included_runs()}
+    if name in included:
+        return included[name]
+    from seesay.recipes.files import included_recipes
+
+    if name in included_recipes():
+        raise SeesayError(
+            f"{name}: a recipe and not yet a run; train it, and name the folder of its run, such as "
+            f"runs/{name}: seesay train {name} --data CORPUS"
+        )
+    raise SeesayError(
+        f"{name}: no run there (no {RUN}), and no included weights of that name"
+        f"{did_you_mean(name, included) or '.'} Included: {', '.join(included) or 'none'}."
+    )
+
+
 def save_recipe(recipe: Recipe, folder: Path) -> None:
     """Write `recipe.json`, the resolved recipe of a training, into a run's folder."""
     replace_text(folder / RECIPE, recipe.model_dump_json(indent=1) + "\n")
@@ -208,14 +245,6 @@ def _is_integer(value: object, least: int = 1) -> bool:
     return type(value) is int and value >= least
 
 
-def _is_finite(value: object) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
-
-
-def _are_widths(values: Any) -> bool:
-    return isinstance(values, list) and all(map(_is_integer, values)) and sum(values) <= _MOST_NUMBERS
-
-
 def _are_graphs(graphs: Any) -> bool:
     return all(
         name in GRAPHS  # it becomes a file name
@@ -231,11 +260,13 @@ _ALLOWED: Mapping[str, Callable[[Any], bool]] = {
     "encoders": lambda encoders: isinstance(encoders, list) and bool(encoders),
     "arrays": lambda names: _are_texts(names) and bool(names),
     "regions": lambda settings: isinstance(settings, dict | None),
-    "image_dims": _are_widths,
+    "image_dims": lambda widths: (
+        isinstance(widths, list) and all(map(_is_integer, widths)) and sum(widths) <= _MOST_NUMBERS
+    ),
     "sentence_dim": lambda width: _is_integer(width, 0),
     **dict.fromkeys(("embeds", "asymmetric", "predicts_concepts"), lambda value: isinstance(value, bool)),
     **dict.fromkeys(("instances", "max_words", "dim"), lambda n: n is None or _is_integer(n)),
-    **dict.fromkeys(("logit_scale", "logit_bias"), _is_finite),
+    **dict.fromkeys(("logit_scale", "logit_bias"), lambda n: type(n) in (int, float) and math.isfinite(n)),
     "weights": lambda digest: isinstance(digest, str | None),
     "graphs": _are_graphs,
 }

@@ -18,7 +18,6 @@ from seesay.data.boxes import iou, jittered
 from seesay.data.corpus import Corpus, Sentence
 from seesay.data.features import FeatureRows, RegionFiles, find_region_files
 from seesay.device import default_device
-from seesay.encoders import SENTENCE_ENCODERS
 from seesay.encoders.images.encode import fill_stores
 from seesay.encoders.proposals import NMS
 from seesay.encoders.regions import (
@@ -252,8 +251,11 @@ def _precomputed_features(
     features, of_image, place = own
     rows = [of_image[i] or 0 for i in images]
     if len(features.shape) == 3 and instances is None:  # all regions at once would take gigabytes
-        some = (rows[start : start + _IMAGES] for start in range(0, len(rows), _IMAGES))
-        given: NDArray[np.floating] = np.concatenate([_mean_of_regions(features[few]) for few in some])
+        given: NDArray[np.floating] = np.empty((len(rows), features.shape[2]), np.float32)
+        for start in range(0, len(rows), _IMAGES):
+            regions = features[rows[start : start + _IMAGES]]
+            count = (regions != 0).any(axis=2).sum(axis=1, keepdims=True, dtype=np.float32)
+            given[start : start + _IMAGES] = regions.sum(axis=1, dtype=np.float32) / np.maximum(count, 1)
     elif isinstance(features, FeatureRows):
         given = features.as_stored(rows)
     else:
@@ -264,13 +266,6 @@ def _precomputed_features(
             name = part.images[images[start + int(np.argwhere(~finite)[0, 0])]].name
             raise SeesayError(f"{place}: the features of image {name} contain NaN or infinity.")
     return given if instances is None else _joined_instances(given, instances, place)
-
-
-def _mean_of_regions(regions: NDArray[np.floating]) -> NDArray[np.float32]:
-    """Return the mean of each image's regions (n, r, d), (n, d); regions of zeros are missing ones."""
-    count = (regions != 0).any(axis=2).sum(axis=1, keepdims=True, dtype=np.float32)
-    mean: NDArray[np.float32] = regions.sum(axis=1, dtype=np.float32) / np.maximum(count, 1)
-    return mean
 
 
 def _joined_instances(given: NDArray[np.floating], wanted: int, root: Path) -> NDArray[np.floating]:
@@ -366,11 +361,10 @@ def fitted_sentence_encoder(
     settings = recipe.sentence_encoder
     if settings is None:
         return None
-    what = f"{settings.title} {recipe.sentence_dim} v2"
-    if (file := Path(settings.get("file"))).is_file():
-        what += f" {file.stat().st_mtime_ns}"
-    if SENTENCE_ENCODERS[settings.kind].uses_images:
-        what += hashlib.blake2b(images.tobytes(), digest_size=16).hexdigest()
+    file = Path(settings.get("file"))
+    changed = file.stat().st_mtime_ns if file.is_file() else 0
+    of_images = hashlib.blake2b(images.tobytes(), digest_size=16).hexdigest()
+    what = f"{settings.title} {recipe.sentence_dim} v2 {changed} {of_images}"
     folder = cache_dir() / "text" / _digest(what, texts)
     if folder.is_dir():
         with suppress(SeesayError):  # damaged: fitted again

@@ -117,16 +117,14 @@ def _open(folder: Path, config: RunConfig, name: str) -> Any:
     try:
         if file_digest(path) != config.graphs[name].digest:
             raise SeesayError(f"{path}: not the one that {RUN} names; {again}.")
-        weights = _weights(folder / WEIGHTS, config.graphs[name].weights)
+        with safe_open(folder / WEIGHTS, "np") as file:
+            weights = {
+                PREFIX + key: np.asarray(file.get_tensor(key), np.float32)
+                for key in config.graphs[name].weights
+            }
     except (OSError, LookupError, TypeError, SafetensorError) as error:  # a TypeError for bfloat16
         raise unusable(path, error, f"damaged or missing; {again}.") from error
     return onnx_session(path, 0 if name == "pairs" else 1, again, weights)
-
-
-def _weights(path: Path, names: tuple[str, ...]) -> dict[str, Vectors]:
-    """Read weights in single precision, by their names in a graph."""
-    with safe_open(path, "np") as file:
-        return {PREFIX + name: np.asarray(file.get_tensor(name), np.float32) for name in names}
 
 
 def _check_width(what: str, count: str, rows: Vectors, width: int) -> None:

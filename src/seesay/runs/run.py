@@ -36,8 +36,16 @@ from seesay.errors import SeesayError, naming_extras
 from seesay.paths import file_digest
 from seesay.progress import Advance
 from seesay.runs.calibration import ScoreCalibration
-from seesay.runs.config import RECIPE, VOCABULARY, WEIGHTS, RunConfig, run_recipe, save_recipe
-from seesay.runs.folders import is_included, run_folder
+from seesay.runs.config import (
+    RECIPE,
+    VOCABULARY,
+    WEIGHTS,
+    RunConfig,
+    is_included,
+    run_folder,
+    run_recipe,
+    save_recipe,
+)
 from seesay.runs.images import (
     ImageInput,
     join_features,

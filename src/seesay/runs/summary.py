@@ -12,8 +12,7 @@ from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError, first_line
 from seesay.paths import replace_text, unusable
-from seesay.runs.config import RUN, WEIGHTS, RunConfig
-from seesay.runs.folders import included_runs
+from seesay.runs.config import RUN, WEIGHTS, RunConfig, included_runs
 
 if TYPE_CHECKING:
     from seesay.runs.run import Run

@@ -35,7 +35,6 @@ class SentenceEncoder(Encoder, ABC):
     """Maps sentences to vectors. A class that needs no fitting is registered itself, and created by `load`.
 
     Attributes:
-        uses_images: True if the fit depends on which sentences describe the same image.
         reads_any_text: False if it has vectors of certain texts only.
         dim: width of the vectors.
         fingerprint: identifies the weights and everything that was fitted.
@@ -54,7 +53,6 @@ class SentenceEncoder(Encoder, ABC):
         [[2.0], [3.0]]
     """
 
-    uses_images: ClassVar[bool] = False
     reads_any_text: ClassVar[bool] = True
     dim: int
     fingerprint: str
@@ -153,7 +151,6 @@ class FittedEncoder(SentenceEncoder):
         settings: those of a recipe, checked; see `options`.
 
     Attributes:
-        uses_images: True if the fit depends on which sentences describe the same image.
         file: from which `rows` reads word vectors, if from any.
 
     Example:
@@ -166,7 +163,6 @@ class FittedEncoder(SentenceEncoder):
         array([[2., 1., 0.]], dtype=float32)
     """
 
-    uses_images: ClassVar[bool] = False
     file: Path | None = None
     pca: Pca
 

@@ -30,8 +30,6 @@ _SEED = 1
 class QuickThought(FittedEncoder):
     """Quick-Thought: an LSTM on GloVe word vectors, trained to recognise sentences of the same image."""
 
-    uses_images = True
-
     lstm: nn.LSTM
 
     def fit(
