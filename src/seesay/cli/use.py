@@ -308,7 +308,7 @@ def ground(
 
 @opt.command(epilog="Example: seesay info pictures.seesay")
 def info(folder: IndexPlace, as_json: opt.Json = False) -> None:
-    """Show an index: folders, run, counts, size, last change, and files that could not be read."""
+    """Show an index: folders, run, counts, last change, and files that could not be read."""
     from seesay.search import Index
 
     with Index.open(folder) as opened:

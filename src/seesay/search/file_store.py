@@ -82,9 +82,6 @@ class FileStore(Store):
         with closed_on_error(open_database(folder / FILE)) as connection:
             return cls(connection, folder)
 
-    def _damaged(self, what: str) -> SeesayError:
-        return SeesayError(f"{self.path}: damaged ({what}); index again into a new folder.")
-
     def check_in_place(self) -> None:
         """See `Store`; writes to a file that was deleted or replaced would be lost."""
         if _identity_of(self.path) != self._identity:
@@ -124,15 +121,6 @@ class FileStore(Store):
         with disk_errors(self.folder), locked(self.folder / "update.lock", busy):
             sweep(self.folder)  # what a killed writer left
             yield
-
-    def size(self) -> int:
-        """See `Store`; others may delete files meanwhile."""
-        total = 0
-        with disk_errors(self.folder):
-            for file in self.folder.rglob("*"):
-                with suppress(FileNotFoundError):
-                    total += file.stat().st_size if file.is_file() else 0
-        return total
 
     def _thumbnail_file(self, name: str) -> Path | None:
         """The file of a thumbnail; None if a link leads elsewhere."""

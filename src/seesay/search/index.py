@@ -114,7 +114,7 @@ class Index(IndexReader):
         return cls.create(place, DEFAULT_RUN if run is None else run)
 
     def info(self) -> dict[str, object]:
-        """Describe the index without loading its run: folders, run, counts, bytes on disk and faults.
+        """Describe the index without loading its run: folders, run, counts and faults.
 
         `changed` is the last change in UTC; `faults` are the reasons why files could not be indexed.
 
@@ -132,7 +132,6 @@ class Index(IndexReader):
             ],
             "images": self.count("image"),
             "sentences": self.count("sentence"),
-            "bytes": self.store.size(),
             "changed": datetime.fromtimestamp(self.store.changed(), UTC).isoformat(timespec="seconds"),
             "exclude": self.store.exclude(),
             "not_read": self.store.not_read(),

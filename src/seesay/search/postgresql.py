@@ -263,9 +263,6 @@ class DatabaseStore(Store):
         with closed_on_error(database):
             return cls(database)
 
-    def _damaged(self, what: str) -> SeesayError:
-        return SeesayError(f"{self.place}: damaged ({what}); index again under another name.")
-
     def check_in_place(self) -> None:
         """See `Store`."""
         if self.current("identity") != self.meta["identity"]:
@@ -297,14 +294,6 @@ class DatabaseStore(Store):
             if row != (True,):
                 raise SeesayError(f"{self.place}: another update is running; wait until it has finished.")
             yield
-
-    def size(self) -> int:
-        """See `Store`."""
-        query = (
-            "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class WHERE relkind = 'r'"
-        )
-        names = "AND relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = ?)"
-        return int(self._rows(f"{query} {names}", (self._database.schema,), int)[0][0])
 
     def _unpacked(self, data: Sequence[bytes]) -> NDArray[np.float16]:
         if any(len(each) != 4 + self.dim * 2 for each in data):

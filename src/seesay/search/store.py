@@ -109,9 +109,9 @@ class Store(ABC):
     def open(cls, place: str | Path) -> Self:
         """See `seesay.search.places.open_store`."""
 
-    @abstractmethod
     def _damaged(self, what: str) -> SeesayError:
         """Return the error of impossible contents."""
+        return SeesayError(f"{self.place}: damaged ({what}); index again under another name.")
 
     def check_process(self) -> None:
         """Raise a SeesayError in a forked process, which locks and connections do not survive."""
@@ -135,10 +135,6 @@ class Store(ABC):
     @abstractmethod
     def sole_writer(self) -> AbstractContextManager[None]:
         """Exclude other updates; raise a SeesayError while there is one."""
-
-    @abstractmethod
-    def size(self) -> int:
-        """Return the size of the index in bytes."""
 
     @abstractmethod
     def thumbnail(self, name: str) -> bytes | None:
