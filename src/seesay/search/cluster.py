@@ -17,11 +17,9 @@ from seesay.search.update import EncodedElsewhere, NewPhoto, new_photos, read_ah
 
 
 def on_cluster(run: Run, address: str) -> EncodedElsewhere:
-    """Return a function that encodes photos on a cluster.
+    """Return a function that encodes photos on a cluster, see `fill_stores_on_cluster` for its address.
 
-    Args:
-        run: the run, which workers load by name. Photos and runs must have the same paths on every node.
-        address: of the cluster, see `fill_stores_on_cluster`.
+    Workers load the run by name. Photos and runs must have the same paths on every node.
     """
     named = run.name, run.fingerprint
     uses_gpu = any(source.uses_gpu for source in sources_of(run.encoders).values())

@@ -76,10 +76,7 @@ class Contents:
 def contents_of(root: Path, exclude: Sequence[str] = (), walked: list[Path] | None = None) -> Contents:
     """Find all image files under `root` (a resolved path); see `walk_files` for what is left out.
 
-    Args:
-        root: the folder.
-        exclude: patterns of files and folders to leave out, see `check_patterns`.
-        walked: a list to which the walked folders are added.
+    Walked folders are added to the list `walked`.
     """
     result = Contents()
     not_read = result.not_read[""]
@@ -150,12 +147,6 @@ def examine(
     """Find the images of folders of an index, or of folders to add.
 
     A new folder with all images of one that is missing, at the same relative paths, takes its place.
-
-    Args:
-        store: of the index.
-        former: its folders.
-        folders: to examine.
-        exclude: patterns of what to leave out.
 
     Raises:
         SeesayError: one is not a folder, is new and has no images, or lies in another; or all are missing.

@@ -37,12 +37,7 @@ FILE = "index.sqlite"  # in an index's folder
 class FileStore(Store):
     """Items and vectors in the folder of an index.
 
-    Layout: `index.sqlite` is the source of truth; `vectors-*.f16` and `thumbnails/` can be deleted at any
-        time.
-
-    Args:
-        connection: to the file.
-        folder: of the index.
+    `index.sqlite` is the source of truth; `vectors-*.f16` and `thumbnails/` can be deleted at any time.
     """
 
     _among_ids = "IN (SELECT value FROM json_each(?))"

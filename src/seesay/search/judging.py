@@ -121,15 +121,9 @@ class Judge:
     def probabilities(
         self, hits: Sequence[Hit], asked: PreparedQuery, run: Run, best: Sequence[Hit] = ()
     ) -> Floats:
-        """Return the probabilities (k,) of hits.
+        """Return the probabilities (k,) of hits, reduced by the share of unknown words in the wanted parts.
 
-        They are reduced by the share of unknown words in the wanted parts.
-
-        Args:
-            hits: to be judged.
-            asked: their query.
-            run: that embeds.
-            best: the best hit in the whole gallery, if it may not be among the hits.
+        `best` is the best hit of the whole gallery, if it may not be among the hits.
         """
         query, unknown = asked.query, asked.unknown
         known = known_share(query.wanted, unknown)

@@ -34,11 +34,6 @@ Halves = NDArray[np.float16]
 class Neighbours:
     """The nearest items of one kind by inner product; exact, ties in order of ids. Thread-safe.
 
-    Args:
-        store: of the vectors.
-        kind: of the items.
-        file: of many vectors; it can be deleted at any time.
-
     Attributes:
         generation: the store's generation that is searched; -1 before the first `refresh`.
         numpy_up_to: the number of vectors up to which NumPy compares them: importing FAISS takes longer.
@@ -90,14 +85,7 @@ class Neighbours:
         among: NDArray[np.int64] | None = None,
         after: Place | None = None,
     ) -> Ranked:
-        """Return ids and scores of the `k` best items, or fewer, for a vector (dim,), best first.
-
-        Args:
-            query: (dim,).
-            k: number of items.
-            among: if given, only these ids are compared.
-            after: the end of the previous page.
-        """
+        """Return ids and scores of the `k` best items, see `Store.nearest`; of the ids `among`, if given."""
         query = np.ascontiguousarray(query, np.float32)
         with self._lock:
             self.refresh()
@@ -182,8 +170,8 @@ def scanned(
     Args:
         blocks: of vectors, (n, dim) each.
         query: (dim,).
-        k: number of rows, at most as many as there are.
-        rows: if given, only these are compared (a mask of the rows of all blocks).
+        k: at most the number of rows.
+        rows: a mask of the rows that are compared; by default all.
     """
     faiss: Any = import_module("faiss")  # which takes long; its stubs are of C++
     scalar = faiss.ScalarQuantizer(len(query), faiss.ScalarQuantizer.QT_fp16)
@@ -210,13 +198,7 @@ def scanned(
 
 
 def next_page(best: Callable[[int], Ranked], k: int, after: Place) -> Ranked:
-    """Return the `k` best items after the end of a page.
-
-    Args:
-        best: returns that many of the best items, in order, or all if there are fewer.
-        k: number of items.
-        after: the end of the previous page.
-    """
+    """Return the `k` best items after the end of a page; `best` returns that many, in order."""
     asked = after.seen + k
     while True:
         ids, scores = best(asked)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -19,9 +18,7 @@ from typing import Self
 import numpy as np
 import psycopg
 from numpy.typing import NDArray
-from psycopg.adapt import Dumper
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.pq import Format
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from seesay.errors import SeesayError, first_line
@@ -59,26 +56,6 @@ _MORE = (
     """CREATE FUNCTION instr(text, text) RETURNS integer LANGUAGE sql IMMUTABLE PARALLEL SAFE
         AS 'SELECT strpos($1, $2)'""",
 )
-
-
-class _Vector(bytes):
-    """A vector in pgvector's binary format, big-endian single or half precision."""
-
-    @classmethod
-    def of(cls, row: NDArray[np.floating], precision: str) -> _Vector:
-        return cls(struct.pack("!HH", len(row), 0) + row.astype(precision).tobytes())
-
-
-class _VectorDumper(Dumper):
-    """Sends a vector as it is; the statement names its type, whose number differs between databases."""
-
-    format = Format.BINARY
-
-    def dump(self, obj: _Vector) -> bytes:
-        return bytes(obj)
-
-
-psycopg.adapters.register_dumper(_Vector, _VectorDumper)
 
 
 class _Connection:
@@ -279,7 +256,9 @@ class DatabaseStore(Store):
         self.check_process()
         with self._database.transaction("READ WRITE") as connection:
             connection.execute("SELECT value FROM meta WHERE key = 'generation' FOR UPDATE")
-            yield Writer(connection, self._generation(connection) + 1, lambda row: _Vector.of(row, ">f2"))
+            yield Writer(
+                connection, self._generation(connection) + 1, lambda row: str(row.astype(np.float16).tolist())
+            )
 
     def _reading(self) -> AbstractContextManager[Connection]:
         return self._database.transaction("READ ONLY")
@@ -350,7 +329,7 @@ class DatabaseStore(Store):
             "ORDER BY data <#> ?::vector::halfvec LIMIT ?"
         )
         with self._database.transaction("READ ONLY", _SECONDS, **settings) as connection:
-            values = (*where.values, _Vector.of(query, ">f4"), 2 * count)
+            values = (*where.values, str(query.tolist()), 2 * count)
             return _scored(connection, near, values, query, count)
 
     def thumbnail(self, name: str) -> bytes | None:
@@ -382,5 +361,5 @@ def _scored(
         f"SELECT id, -(data::vector <#> ?::vector) AS score FROM ({items}) AS near "
         "ORDER BY score DESC, id LIMIT ?"
     )
-    rows = connection.execute(best, (_Vector.of(query, ">f4"), *values, count)).fetchall()
+    rows = connection.execute(best, (str(query.tolist()), *values, count)).fetchall()
     return np.array([id_ for id_, _ in rows], np.int64), np.array([score for _, score in rows], np.float32)

@@ -52,11 +52,6 @@ class PreparedQuery:
 def prepare_query(query: Query, run: Run, store: Store) -> PreparedQuery:
     """Correct and embed a query; all its sentences are embedded at once.
 
-    Args:
-        query: to prepare.
-        run: that embeds.
-        store: of the images that queries refer to by id.
-
     Raises:
         SeesayError: a part cannot be embedded, or the parts cancel each other out.
     """
@@ -82,12 +77,7 @@ def prepare_query(query: Query, run: Run, store: Store) -> PreparedQuery:
 
 
 def embed_image(run: Run, image: DecodedImage | bytes | str | Path, query: bool = False) -> Vector:
-    """Return the vector (dim,) of a photo, an encoded image or an image file.
-
-    Args:
-        run: that embeds.
-        image: to embed.
-        query: embed it as a query for sentences.
+    """Return the vector (dim,) of a photo, an encoded image or an image file, perhaps as a query.
 
     Raises:
         ImageError: the image cannot be read or decoded.

@@ -39,9 +39,6 @@ class Thumbnails:
     """The thumbnails of an index, named by the seal of the image's content key (see `seesay.seal`).
 
     Thumbnails in a copied index are therefore never found, and no key leads elsewhere.
-
-    Args:
-        store: of the index, which keeps them.
     """
 
     def __init__(self, store: Store) -> None:

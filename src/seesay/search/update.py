@@ -101,14 +101,7 @@ def read_sentences(path: Path) -> list[str]:
 
 
 class Update:
-    """One update of the images of an index: the difference between its store and the files of its folders.
-
-    Args:
-        store: of the index, which has recorded its folders.
-        thumbnails: of the index.
-        seen: the contents of the folders.
-        embedder: of the index.
-    """
+    """One update of an index, whose store has recorded the folders that were seen."""
 
     def __init__(self, store: Store, thumbnails: Thumbnails, seen: Contents, embedder: Run) -> None:
         self._started = time.perf_counter()
@@ -139,26 +132,26 @@ class Update:
         """
         todo = {path: state for path, state in self._files.items() if not self._is_unchanged(path, state)}
         progress = progress or (lambda _done, _total: None)
+        progress(0, len(todo))
+        if elsewhere is None:
+            known = partial(self._store.known, "image")
+            batches = read_ahead(self._seen.file, todo)
+            photos: Iterable[dict[str, NewPhoto]] = (
+                new_photos(batch, self._embedder, known) for batch in batches
+            )
+        else:
+            sizes = {state.size for state in todo.values()}
+            # Files of other sizes have other contents.
+            keys = {photo.key for photo in self._before.values() if photo.state.size in sizes}
+            photos = elsewhere(self._seen.file, todo, keys) if todo else ()
         done = 0
-        progress(done, len(todo))
-        for encoded in self._encoded(todo, elsewhere) if todo else ():
+        for encoded in photos:
             self._write(encoded)
             done += len(encoded)
             progress(done, len(todo))
         self._finish()
         self._report.seconds = time.perf_counter() - self._started
         return self._report
-
-    def _encoded(
-        self, todo: Mapping[str, FileState], elsewhere: EncodedElsewhere | None
-    ) -> Iterable[dict[str, NewPhoto]]:
-        if elsewhere is None:
-            known = partial(self._store.known, "image")
-            return (new_photos(batch, self._embedder, known) for batch in read_ahead(self._seen.file, todo))
-        sizes = {state.size for state in todo.values()}
-        # Files of other sizes have other contents.
-        keys = {photo.key for photo in self._before.values() if photo.state.size in sizes}
-        return elsewhere(self._seen.file, todo, keys)
 
     def _finish(self) -> None:
         """Delete photos of missing files that have not moved, and the thumbnails that became unused."""
@@ -217,12 +210,7 @@ class Update:
 
 
 def read_ahead(file_of: Callable[[str], FileSource], files: Mapping[str, FileState]) -> Iterator[Batch]:
-    """Yield the files' bytes in batches; a thread reads the next batch while the caller works on this one.
-
-    Args:
-        file_of: returns the file of a path.
-        files: to read.
-    """
+    """Yield the files' bytes in batches; a thread reads the next batch while the caller works on this one."""
     batches = _batches(file_of, files)
     with ThreadPoolExecutor(1, thread_name_prefix="seesay-read") as reader:
         ahead = reader.submit(next, batches, None)
@@ -253,10 +241,7 @@ def new_photos(
 ) -> dict[str, NewPhoto]:
     """Encode files; return their contents by path.
 
-    Args:
-        batch: the files.
-        embedder: of the index.
-        known: returns those of some content keys that the index has; only other contents are embedded.
+    Contents that the index has, whose keys `known` returns, are not embedded.
     """
     found, keys = dict[str, NewPhoto](), dict[str, str]()
     contents = dict[str, tuple[str, str, bytes]]()  # key, the path that errors name, and bytes

@@ -28,13 +28,7 @@ class Connection(Protocol):
 
 
 class Writer:
-    """Writes within the transaction of `Store.write`.
-
-    Args:
-        connection: in the transaction.
-        generation: of the transaction.
-        packed: converts a vector (dim,) to what the store keeps.
-    """
+    """Writes within the transaction of `Store.write`; `packed` converts a vector to what the store keeps."""
 
     def __init__(self, connection: Connection, generation: int, packed: Callable[[Vector], object]) -> None:
         self._connection = connection
@@ -98,12 +92,7 @@ class Writer:
     ) -> None:
         """Add the vector (dim,) of a content, unless there is one.
 
-        Args:
-            kind: of the content.
-            key: of the content.
-            vector: (dim,).
-            size: width and height of an image.
-            taken: when it was taken, see `EncodedImage.taken`.
+        An image has a width and height, and perhaps a time, see `EncodedImage.taken`.
         """
         width, height = size or (None, None)
         self._connection.execute(
