@@ -250,7 +250,6 @@ def compare(
     reading: opt.Reading,
     split: opt.Split = "test",
     protocol: opt.Protocol = None,
-    record: opt.Record = None,
     output: TableOutput,
 ) -> None:
     """Show runs and other models' scores side by side, with their differences from the first.
@@ -271,7 +270,6 @@ def compare(
         split,
         protocol,
         console.tell,
-        record=record,
         metrics=output.columns,
         resamples=output.draws,
     )

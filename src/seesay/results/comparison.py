@@ -1,18 +1,19 @@
-"""Runs and other models' scores, measured side by side and compared with one of them on the same queries."""
+"""Runs and other models' scores, measured side by side and compared with the first on the same queries."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from dataclasses import replace
 
 from seesay.data.corpus import Corpus
 from seesay.metrics.bootstrap import RESAMPLES
+from seesay.protocols.base import Result
 from seesay.protocols.evaluate import Entry, evaluate, protocol_for
 from seesay.recipes.load import settings_digest
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.published import find_published
-from seesay.results.rows import Row, make_record, provenance, record_row
+from seesay.results.rows import Row, provenance
 from seesay.results.tables import PaperTable
 from seesay.runs.run import Run
 
@@ -23,8 +24,6 @@ def compare_entries(
     split: str,
     protocol: str | None,
     tell: Callable[[str], None],
-    against: Entry | None = None,
-    record: Path | None = None,
     metrics: Sequence[str] = (),
     resamples: int = RESAMPLES,
 ) -> PaperTable:
@@ -39,16 +38,12 @@ def compare_entries(
         split: the split to measure.
         protocol: the protocol; by default that of the first entry.
         tell: called with a line before each entry.
-        against: what the entries are compared with, instead of the first.
-        record: the folder of results that rows are recorded in.
         metrics: the columns to show, see `PaperTable`.
         resamples: bootstrap draws of the intervals; 0 for none.
 
     Raises:
-        SeesayError: the protocol does not fit an entry or the corpus, or external scores are to be recorded.
+        SeesayError: the protocol does not fit an entry or the corpus.
     """
-    if record is not None:
-        make_record(record, corpus.name, entries)
     chosen = protocol_for(entries[:1], protocol).name
     rows = _rows(entries, corpus.name, chosen)
     definition = TableDefinition(
@@ -59,19 +54,16 @@ def compare_entries(
         rows=tuple(dict.fromkeys(rows)),
     )
     table = PaperTable(definition, corpus.name, split, metrics)
-    base = against or entries[0]
-    other = evaluate(against, corpus, chosen, split, resamples=0) if against is not None else None
+    first: Result | None = None
     for at, (entry, row) in enumerate(zip(entries, rows, strict=True), start=1):
         tell(f"row {at}/{len(entries)} {entry.name}")
         measured = measured_row(entry, corpus, split, chosen, resamples)
-        if other is None:
-            other = measured.result
+        if first is None:
+            first = measured.result
         else:
-            compared = measured.result.compare(other, base.name)
-            measured = Row(measured.provenance, measured.result.model_copy(update={"against": compared}))
+            compared = measured.result.compare(first, entries[0].name)
+            measured = replace(measured, result=measured.result.model_copy(update={"against": compared}))
         table.line(row.name).rows.append(measured)
-        if record is not None:
-            record_row(record, corpus.name, measured)
     return table
 
 
