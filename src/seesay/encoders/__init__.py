@@ -80,33 +80,20 @@ def package_folder(package: str) -> Path:
     return Path(spec.origin).parent
 
 
-class Described:
-    """A registered class with its settings, and a description for lists of encoders.
+class Encoder:
+    """What encoders of images, regions and sentences share.
 
     Attributes:
         options: the settings besides the kind. For each, the values that it may have, the default first; any
             text if none are listed.
-        variants: settings in YAML, and a line about the encoder with them.
-    """
-
-    options: ClassVar[Mapping[str, Sequence[str]]] = {}
-    variants: ClassVar[Mapping[str, str]] = {}
-
-    @classmethod
-    def describe(cls, kind: str) -> list[tuple[str, str]]:
-        """Return the settings of each variant and a line: by default the first one of the docstring."""
-        variants = cls.variants or {"": (cls.__doc__ or "").partition("\n")[0].rstrip(".")}
-        return [(f"{{kind: {kind}, {own}}}" if own else kind, line) for own, line in variants.items()]
-
-
-class Encoder(Described):
-    """What encoders of images, regions and sentences share.
-
-    Attributes:
+        variants: settings in YAML, and a line about the encoder with them; by default the first line of the
+            docstring.
         fingerprint: identifies weights and preprocessing.
         sessions: the networks that it runs in ONNX Runtime.
     """
 
+    options: ClassVar[Mapping[str, Sequence[str]]] = {}
+    variants: ClassVar[Mapping[str, str]] = {}
     fingerprint: str
     sessions: Sequence[Session] = ()
 
@@ -116,12 +103,9 @@ class Encoder(Described):
 
         Networks that a run has brought may be others than they say, so their outputs are stored apart.
         """
-        brought = "".join(session.brought for session in self.sessions)
-        return (
-            hashlib.sha256(f"{self.fingerprint} {brought}".encode()).hexdigest()[:16]
-            if brought
-            else self.fingerprint
-        )
+        if not (brought := "".join(session.brought for session in self.sessions)):
+            return self.fingerprint
+        return hashlib.sha256(f"{self.fingerprint} {brought}".encode()).hexdigest()[:16]
 
 
 __getattr__, __dir__ = lazy_names(

@@ -101,4 +101,9 @@ def list_encoders(registry: EncoderRegistry[Any] = IMAGE_ENCODERS) -> list[tuple
         >>> dict(list_encoders())["{kind: efficientnet-lite0, crops: ten}"]
         "the same, ten crops averaged (the papers' protocol)"
     """
-    return [line for kind in sorted(registry) for line in registry[kind].describe(kind)]
+    listed = []
+    for kind in sorted(registry):
+        first_line = (registry[kind].__doc__ or "").partition("\n")[0].rstrip(".")
+        for own, line in (registry[kind].variants or {"": first_line}).items():
+            listed.append((f"{{kind: {kind}, {own}}}" if own else kind, line))
+    return listed

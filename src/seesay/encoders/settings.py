@@ -19,10 +19,6 @@ _PATHS = ("file", "run", "model", "weights")  # keys whose values may be paths
 _NOT_IN_TITLE = ("role", "tuned", "is")
 _TUNED = re.compile(r"[0-9a-f]{16}")
 
-Values: TypeAlias = str | dict[str, str]
-"""An encoder in a recipe: its kind, or a mapping with its kind and its other settings."""
-
-
 AnyEncoder: TypeAlias = "str | Mapping[str, str] | EncoderSettings"
 """An encoder as callers name it: as in a recipe, or its settings."""
 
@@ -77,7 +73,7 @@ class EncoderSettings:
         options = {**dict(self.options), **values}
         return replace(self, options=tuple(sorted((key, value) for key, value in options.items() if value)))
 
-    def dump(self) -> Values:
+    def dump(self) -> str | dict[str, str]:
         """Return what `parse` reads."""
         return {"kind": self.kind, **dict(self.options)} if self.options else self.kind
 
