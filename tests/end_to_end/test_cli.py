@@ -102,7 +102,7 @@ def test_serving_makes_the_index_of_photos(photos: Path, tmp_path: Path, monkeyp
     assert list(indexes) == list(options.photos) == ["new"]
     assert options.photos["new"] == [photos]
     both = seesay("serve", tmp_path / "new.seesay", tmp_path / "b.seesay", "--photos", photos, code=2)
-    assert "--photos is for a single index" in both.stderr
+    assert "--photos are for a single index" in both.stderr
 
 
 def test_help_has_an_example_for_every_command() -> None:

@@ -235,7 +235,8 @@ class TableOutput:
         if self.as_json:
             console.print_json(table)
         else:
-            console.print_tables(table.table(), table.differences())
+            shown = [each.terminal() for each in (table.table(), table.differences()) if each is not None]
+            console.wide().print(*shown)
         if table.failures:
             raise typer.Exit(opt.NOTHING_FOUND)
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from seesay.data.corpus import Issues
     from seesay.grounding import Grounding
-    from seesay.results.formats import Table
     from seesay.runs.summary import TrainingSummary
     from seesay.search import Answer, Index
     from seesay.search.update import UpdateReport
@@ -97,30 +96,17 @@ def show_answer(answer: Answer, index: Index, as_json: bool, by_score: bool) -> 
         )
 
 
-def print_grounding(found: Grounding, sentence: str) -> None:
-    """Print a line for each box, after the sentence with coloured phrases if the output is a terminal.
-
-    A line begins with the probability that the box is right, or with its score if it has no probability.
-    """
-    from rich.text import Text
-
-    from seesay.grounding import colour
-
-    out, coloured = wide(), Text(sentence)
-    lines = []
-    for i, phrase in enumerate(found.phrases):
-        style = f"bold {colour(i)}"
-        coloured.stylize(style, phrase.start, phrase.end)
+def print_grounding(found: Grounding) -> None:
+    """Print a line for each box: its probability, or its score if it has none, the box and the phrase."""
+    for phrase in found.phrases:
         for place in phrase.places:
             numbers = "  ".join(f"{value:6.0f}" for value in place.box)
             shown = place.score if place.probability is None else place.probability
-            lines.append(Text.assemble(f"{shown:.3f}  {numbers}  ", (phrase.text, style)))
+            print(f"{shown:.3f}  {numbers}  {phrase.text}")
         if phrase.places and not phrase.fits:
             tell(f"'{phrase.text}': probably not in this image; the box is the best guess.")
         if not phrase.known:
             tell(f"'{phrase.text}': the run knows none of its words.")
-    for line in [coloured, *lines] if sys.stdout.isatty() else lines:
-        out.print(line, soft_wrap=True)
 
 
 def show_names(rows: Sequence[tuple[str, str]], as_json: bool = False) -> None:
@@ -129,7 +115,7 @@ def show_names(rows: Sequence[tuple[str, str]], as_json: bool = False) -> None:
         print_json([{"name": name, "about": about} for name, about in rows])
         return
     width = max((len(name) for name, _ in rows), default=0)
-    for name, about in sorted(rows):
+    for name, about in rows:
         print(f"{name:<{width}}  {about}")
 
 
@@ -169,13 +155,6 @@ def print_update(place: str, report: UpdateReport, added: int, images: int, sent
             f"seesay index --out {quote(str(place))} --remove {quote(str(absent))}"
         )
     print_skipped([f"{path}: {reason}" for path, reason in report.skipped])
-
-
-def print_tables(*tables: Table | None) -> None:
-    """Print tables, one below the other."""
-    from rich.console import Group
-
-    wide().print(Group(*(table.terminal() for table in tables if table is not None)))
 
 
 def tell(line: str) -> None:
@@ -259,12 +238,12 @@ def print_left_out(issues: Issues) -> None:
 def print_info(info: Mapping[str, Any]) -> None:
     """Print the result of `Index.info`."""
     for name, value in info.items():
+        if name == "folders":
+            value = [each["folder"] + ("" if each["available"] else " (not available)") for each in value]
         if isinstance(value, dict):
             print(f"{name}: {len(value)}", *(f"{key}: {each}" for key, each in value.items()), sep="\n  ")
-        elif isinstance(value, list):
-            print(f"{name}: {', '.join(map(str, value))}")
         else:
-            print(f"{name}: {value}")
+            print(f"{name}: {', '.join(value) if isinstance(value, list) else value}")
 
 
 def wide() -> Console:

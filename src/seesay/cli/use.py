@@ -301,7 +301,7 @@ def ground(
     found = load_grounder(run).ground(data, str(image), sentence, k)
     if out is not None:
         write_grounding(data, str(image), found, out)
-    console.show(found, as_json, console.print_grounding, sentence)
+    console.show(found, as_json, console.print_grounding)
     if not any(phrase.places for phrase in found.phrases):
         raise typer.Exit(opt.NOTHING_FOUND)
 
@@ -370,18 +370,14 @@ def serve(
             webbrowser.open(address)
 
     places = places or [_only_index()]
-    if root and len(places) > 1:
-        raise SeesayError("--root is for a single index; serve this one by itself, or update it here.")
-    added = photos or []
-    if added and len(places) > 1:
-        raise SeesayError("--photos is for a single index; create the others with seesay index.")
-    if added and not store_exists(places[0]):
-        Index.open_or_create(places[0], photos=added).close()
-    indexes: dict[str, Index] = {}
-    for place in places:
-        if name_of(place) in indexes:
-            raise SeesayError(f"{place}: another index is also called {name_of(place)}; rename a folder.")
-        indexes[name_of(place)] = Index.open(place, root=_roots(root or []))
+    if (root or photos) and len(places) > 1:
+        raise SeesayError("--root and --photos are for a single index; use seesay index for the others.")
+    if photos and not store_exists(places[0]):
+        Index.open_or_create(places[0], photos=photos).close()
+    names = [name_of(place) for place in places]
+    if len(set(names)) < len(names):
+        raise SeesayError(f"Two of these indexes have the same name: {', '.join(names)}; rename a folder.")
+    indexes = {name_of(place): Index.open(place, root=_roots(root or [])) for place in places}
     options = ServerOptions(
         hosts=allow_host or (),
         proxies=proxy or (),
@@ -389,7 +385,7 @@ def serve(
         ground_run=ground,
         warm_up=True,
         access_log=access_log,
-        photos={name_of(places[0]): added},
+        photos={names[0]: photos or []},
         watch=watch,
         limits=Limits(requests=max(250, client_requests), requests_a_client=client_requests),
     )
