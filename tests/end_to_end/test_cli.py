@@ -174,7 +174,7 @@ def test_data_counts(scenes: Path) -> None:
     summary = json.loads(seesay("data", scenes, "--check", "--json").stdout)
     assert summary["images"] == 60
     assert summary["sentences"] == 300
-    assert summary["vocabulary"]["words"] > 10
+    assert summary["rare_words"]["words"] > 10
     assert "train" in seesay("data", scenes).stdout
 
 
