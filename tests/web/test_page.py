@@ -1160,11 +1160,7 @@ def test_a_folder_and_dates_are_picked(browser, tmp_path: Path) -> None:
         expect(page.locator("#chips")).to_contain_text('folder:"/Garden party/"')
         folder.select_option("Kitchen")  # and not of the Kitchenette
         expect(links(page)).to_have_attribute("title", "Kitchen/red.png")
-        page.goto("/?where=folder:kitchne")
-        page.get_by_role("link", name="folder:Kitchen").click()
-        expect(links(page)).to_have_count(2)
-        page.goto("/?where=folder:gardn")
-        page.get_by_role("link", name='folder:"Garden party"').click()
+        page.goto("/?where=folder:garden")
         expect(links(page)).to_have_attribute("title", "Garden party/2019/blue.png")
         page.get_by_role("button", name="Filters").click()
         page.locator("#from").fill("0201-02-03")  # a year that is being typed
