@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seesay.data.box_file import BoxFile
 from seesay.data.corpus import CorpusImage
+from seesay.data.features import BoxFile
 from seesay.encoders.regions import box_file_of, load_region_encoder
 from seesay.encoders.settings import EncoderSettings
 from seesay.errors import ImageError, SeesayError

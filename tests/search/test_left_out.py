@@ -81,24 +81,6 @@ def test_what_is_excluded_is_remembered_and_comes_back(index: Index, photos: Pat
             again.update_images(exclude=["a" * 201])
 
 
-def test_an_ignore_file_leaves_out_what_it_lists_below_its_folder(index: Index, photos: Path) -> None:
-    gallery(photos, "trip/white.png", "trip/Raw/green.png", "trip/far/raw/black.png", "raw/yellow.png")
-    (photos / "trip" / ".seesayignore").write_text("# developed elsewhere\n\nraw/\n/white.*\n")
-    report = index.update_images(photos)
-    assert paths(index) == {"red.png", "trip/blue.png", "raw/yellow.png"}
-    assert report.not_read == {"excluded path": 3}
-    (photos / "trip" / ".seesayignore").unlink()
-    assert index.update_images().added == 3
-
-
-@pytest.mark.parametrize("content", [b"\xff\xfe", b"a" * 201, b"a\n" * 101, b"a\n" * 20_000])
-def test_an_ignore_file_that_cannot_be_used_is_told(index: Index, photos: Path, content: bytes) -> None:
-    (photos / ".seesayignore").write_bytes(content)
-    report = index.update_images(photos)
-    assert paths(index) == {"red.png", "trip/blue.png"}
-    assert [path for path, reason in report.skipped if "leaves nothing out" in reason] == [".seesayignore"]
-
-
 def test_no_pattern_takes_long(index: Index, photos: Path) -> None:
     gallery(photos, "a" * 200 + "/red.png")
     index.update_images(photos, exclude=["*a" * 90 + "b"])

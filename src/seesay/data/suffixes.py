@@ -54,7 +54,7 @@ SYSTEM, OWN, EXCLUDED = "system folder", "seesay folder", "excluded path"
 LEFT_OUT = {
     SYSTEM: "such as @eaDir or #recycle, left out",
     OWN: "an index or a run, left out",
-    EXCLUDED: "left out by --exclude, .nomedia or .seesayignore",
+    EXCLUDED: "left out by --exclude or .nomedia",
 }
 """What a walk leaves out, and how it is explained."""
 

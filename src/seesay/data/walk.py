@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import os
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import translate
 from pathlib import Path
 
 from seesay.data.suffixes import EXCLUDED, OWN, SYSTEM
-from seesay.paths import open_file
 
 LINK_OUT = "a link out of the folder"
 _SYSTEM = frozenset(
     ("@eadir", "#recycle", "$recycle.bin", ".stversions", "lost+found", "system volume information")
 )
-
-IGNORE_FILE = ".seesayignore"
-"""A file with a pattern a line: what the folder that it is in leaves out, as by `--exclude`."""
 _MOST_PATTERNS, _LONGEST_PATTERN = 100, 200
 
 Problem = Callable[[Path, str, bool], None]
 """Called with a path that is left out, the reason, and whether it could not be read and may contain more."""
-
-_Patterns = tuple[tuple[Path, re.Pattern[str]], ...]  # with the folders that they belong to
-_Walked = tuple[Path, _Patterns]  # a folder, and what is left out in it
 
 
 def walk_files(
@@ -39,8 +33,8 @@ def walk_files(
     """Iterate over the regular files below a folder, nearest first, sorted by name.
 
     Hidden files and folders are left out, and so are folders of systems (`@eaDir`, `#recycle`), of seesay (an
-    index, a run), with a file `.nomedia`, and what a file `.seesayignore` in a folder above lists. A
-    folder is walked once, by its own path rather than by a link, so those behind links come last.
+    index, a run) and with a file `.nomedia`. A folder is walked once, by its own path rather than by a link,
+    so those behind links come last.
 
     Args:
         root: a folder, resolved unless links may lead outside.
@@ -51,59 +45,50 @@ def walk_files(
             linked folder is found at its own place.
         outside: follow all links, but no loops.
     """
-    of_user = pattern_of(exclude)
-    level: list[_Walked] = [(root, ((root, of_user),) if of_user else ())]
-    seen, links = set[tuple[int, int]](), list[_Walked]()
-    while level or links:
-        folders: list[_Walked] = []
-        if not level:
-            level, links = links, []
-        for folder, excluded in level:
-            try:
-                status = folder.stat()
-                if (linked or outside) and (status.st_dev, status.st_ino) in seen:
-                    continue
-                with os.scandir(folder) as entries:
-                    there = sorted(entries, key=lambda entry: entry.name)
-            except OSError as error:  # no permission, or a path too long for the system
-                problem(folder, _reason(error), True)
+    excluded, folders = pattern_of(exclude), deque([root])
+    seen, links = set[tuple[int, int]](), deque[Path]()
+    while folders or links:
+        if not folders:
+            folders, links = links, folders
+        folder = folders.popleft()
+        try:
+            status = folder.stat()
+            if (linked or outside) and (status.st_dev, status.st_ino) in seen:
                 continue
-            seen.add((status.st_dev, status.st_ino))
-            names = {entry.name for entry in there}
-            is_own = "index.sqlite" in names or {"run.json", "weights.safetensors"} <= names
-            if folder != root and (is_own or ".nomedia" in names):
-                problem(folder, OWN if is_own else EXCLUDED, False)
+            with os.scandir(folder) as entries:
+                there = sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:  # no permission, or a path too long for the system
+            problem(folder, _reason(error), True)
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        names = {entry.name for entry in there}
+        is_own = "index.sqlite" in names or {"run.json", "weights.safetensors"} <= names
+        if folder != root and (is_own or ".nomedia" in names):
+            problem(folder, OWN if is_own else EXCLUDED, False)
+            continue
+        if walked is not None:
+            walked.append(folder)
+        for entry in there:
+            path = Path(entry.path)
+            if entry.name.lower() in _SYSTEM:
+                problem(path, SYSTEM, False)
+            elif entry.name.startswith(".") or entry.name == "__MACOSX":
                 continue
-            if walked is not None:
-                walked.append(folder)
-            if IGNORE_FILE in names:
-                excluded += _listed_in(folder, problem)
-            for entry in there:
-                path = Path(entry.path)
-                if entry.name.lower() in _SYSTEM:
-                    problem(path, SYSTEM, False)
-                elif entry.name.startswith(".") or entry.name == "__MACOSX":
-                    continue
-                elif any(
-                    pattern.fullmatch(f"/{path.relative_to(above).as_posix()}".casefold())
-                    for above, pattern in excluded
-                ):
-                    problem(path, EXCLUDED, False)
-                else:
-                    kind = _kind(entry, None if outside else root, problem, linked)
-                    if kind == "folder":
-                        (links if entry.is_symlink() else folders).append((path, excluded))
-                    elif kind == "file":
-                        yield path
-        level = folders
+            elif excluded and excluded.fullmatch(f"/{path.relative_to(root).as_posix()}".casefold()):
+                problem(path, EXCLUDED, False)
+            else:
+                kind = _kind(entry, None if outside else root, problem, linked)
+                if kind == "folder":
+                    (links if entry.is_symlink() else folders).append(path)
+                elif kind == "file":
+                    yield path
 
 
 def pattern_of(patterns: Sequence[str]) -> re.Pattern[str] | None:
     """Return a regular expression of the paths to leave out, in linear time; None for none.
 
     A pattern such as "*.png" or "Screenshots" is compared with each name, and one with a slash, such as
-    "trip/*.png", with the path below the folder that it belongs to. Case does not matter. Paths are in lower
-    case and begin with a slash.
+    "trip/*.png", with the path below the root. Paths are in lower case and begin with a slash.
 
     Raises:
         ValueError: there are too many, or one is too long.
@@ -113,22 +98,6 @@ def pattern_of(patterns: Sequence[str]) -> re.Pattern[str] | None:
         raise ValueError(f"at most {_MOST_PATTERNS} patterns of {_LONGEST_PATTERN} characters; combine them.")
     whole = [translate(f"/{pattern.lstrip('/')}" if "/" in pattern else f"*/{pattern}") for pattern in kept]
     return re.compile("|".join(whole)) if whole else None
-
-
-def _listed_in(folder: Path, told: Problem) -> _Patterns:
-    """Return what the ignore file in a folder lists: a pattern a line; "#" begins a comment."""
-    file, most = folder / IGNORE_FILE, _MOST_PATTERNS * _LONGEST_PATTERN
-    try:
-        with open_file(file, folder) as opened:
-            text = opened.read(most + 1)
-        lines = [line.strip() for line in text[:most].decode("utf-8-sig").splitlines()]
-        if len(text) > most:
-            raise ValueError(f"more than {most} bytes")
-        pattern = pattern_of([line for line in lines if not line.startswith("#")])
-    except (OSError, ValueError) as error:
-        told(file, f"leaves nothing out: {_reason(error)}", True)
-        return ()
-    return ((folder, pattern),) if pattern else ()
 
 
 def _kind(entry: os.DirEntry[str], root: Path | None, told: Problem, linked: bool) -> str:

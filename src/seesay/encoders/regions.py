@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.arrays import Pixels, Vectors
-from seesay.data.box_file import BoxFile
 from seesay.data.boxes import iou
 from seesay.data.corpus import CorpusImage
+from seesay.data.features import BoxFile
 from seesay.data.images import content_key, decode
 from seesay.encoders import REGION_ENCODERS, Encoder, proposals, register_region_encoder
 from seesay.encoders.detector import Detector

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.box_file import BoxFile
 from seesay.data.boxes import iou, jittered
 from seesay.data.corpus import Corpus, Sentence
-from seesay.data.features import FeatureRows, RegionFiles, find_region_files
+from seesay.data.features import BoxFile, FeatureRows, RegionFiles, find_region_files
 from seesay.device import default_device
 from seesay.encoders.images.encode import fill_stores
 from seesay.encoders.proposals import NMS
