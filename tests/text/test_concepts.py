@@ -16,10 +16,10 @@ from seesay.text.concepts import (
     concept_targets,
     content_words,
     frequent_concepts,
+    lemma,
     load_concepts,
     save_concepts,
 )
-from seesay.text.lemmas import lemma
 
 SENTENCES = ["Two dogs run", "a dog is running", "a red dog", "it is on", "a skateboard", "he skateboards"]
 

@@ -33,7 +33,7 @@ from seesay.search.roots import Root, holding
 from seesay.search.store import Store
 from seesay.search.tables import Kind
 from seesay.search.thumbnails import Thumbnails
-from seesay.text.translations import english_for
+from seesay.text.words import english_for
 
 DEFAULT_RUN = "seesay-small"
 _LEAST_OF_A_NAME = 3  # letters with which files and folders are looked for

@@ -77,7 +77,7 @@ class Vocabulary:
 def _words_of(text: str, lemmas: bool) -> list[str]:
     if not lemmas:
         return tokenize(text)
-    from seesay.text.lemmas import base_form  # its dictionary takes a moment to load
+    from seesay.text.concepts import base_form  # its dictionary takes a moment to load
 
     return [base_form(word) for word in tokenize(text)]
 

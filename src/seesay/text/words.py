@@ -1,4 +1,4 @@
-"""Known words, and corrections of misspelt ones."""
+"""Known words, corrections of misspelt ones, and the English for words of other languages."""
 
 from __future__ import annotations
 
@@ -133,3 +133,19 @@ def _one_slip_away(word: str) -> Iterator[str]:
             yield from (f"{start}{letter}{end[1:]}" for letter in ascii_lowercase)
         if len(end) > 1:
             yield start + end[1] + end[0] + end[2:]
+
+
+def english_for(text: str) -> str | None:
+    """Return the English name of an everyday thing that is named in German, Spanish, French or Chinese.
+
+    >>> english_for("Hund"), english_for("árboles"), english_for("狗"), english_for("dog")
+    ('dog', 'tree', 'dog', None)
+    """
+    return _translations().get(text.strip().casefold())
+
+
+@cache
+def _translations() -> dict[str, str]:
+    lines = Path(__file__).with_name("translations.txt").read_text(encoding="utf-8").splitlines()
+    pairs = (line.split(": ", 1) for line in lines)
+    return {word.casefold(): name for name, words in pairs for word in words.split()}
