@@ -156,16 +156,15 @@ class ArrayStore:
             ranges[key.hex()] = (self._rows, stop, checksum)
             self._records, self._rows = self._records + 1, stop
         # The maps come first: other threads may read these ranges meanwhile.
-        self._maps = {name: self._map(name) for name in self._arrays}
+        # Plain arrays, copy on write: slicing one is much cheaper than slicing a memmap.
+        self._maps = {
+            name: np.asarray(np.memmap(self._files[name], kind, "c", shape=(self._rows, width)))
+            if self._rows
+            else np.zeros((0, width), kind)
+            for name, (kind, width) in self._arrays.items()
+        }
         self._sound.difference_update(ranges)
         self._ranges |= ranges
-
-    def _map(self, name: str) -> NDArray[Any]:
-        """Map a file as a plain array, copy on write: slicing one is much cheaper than slicing a memmap."""
-        kind, width = self._arrays[name]
-        if self._rows == 0:
-            return np.zeros((0, width), kind)
-        return np.asarray(np.memmap(self._files[name], kind, "c", shape=(self._rows, width)))
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

@@ -182,34 +182,26 @@ class Ica:
 
 def fit_ica(vectors: Vectors) -> Ica:
     """Fit symmetric FastICA with the log-cosh contrast to vectors (n, d), which are whitened."""
+    from scipy.linalg import polar
+
     x = vectors.astype(np.float64)
     mean = x.mean(axis=0)
     x -= mean
     values, axes = np.linalg.eigh(x.T @ x / len(x))
     kept = values > values[-1] * 1e-9
     whitening = (axes[:, kept] / np.sqrt(values[kept])).T
-    return Ica(mean, _rotation(x @ whitening.T) @ whitening)
-
-
-def _rotation(white: Floats) -> Floats:
-    """The orthogonal matrix whose rows are directions of extreme non-Gaussianity; `white` is (n, k)."""
-    k = white.shape[1]
-    rotation = _orthogonal(np.random.default_rng(0).standard_normal((k, k)))
+    white, k = x @ whitening.T, len(whitening)
+    # The rows of the orthogonal matrix become directions of extreme non-Gaussianity.
+    rotation = polar(np.random.default_rng(0).standard_normal((k, k)))[0]
     for _ in range(_ICA_ITERATIONS):
         contrast = np.tanh(white @ rotation.T)
         slope = 1 - np.square(contrast).mean(axis=0)
-        turned = _orthogonal(contrast.T @ white / len(white) - slope[:, None] * rotation)
+        turned = polar(contrast.T @ white / len(white) - slope[:, None] * rotation)[0]
         change = np.abs(np.abs(np.einsum("ij,ij->i", turned, rotation)) - 1).max(initial=0)
         rotation = turned
         if change < _ICA_TOLERANCE:
             break
-    return rotation
-
-
-def _orthogonal(matrix: Floats) -> Floats:
-    """The nearest orthogonal matrix, (W Wᵀ)^-1/2 W."""
-    left, _, right = np.linalg.svd(matrix)
-    return np.asarray(left @ right)
+    return Ica(mean, rotation @ whitening)
 
 
 @register_sentence_encoder("gmm")

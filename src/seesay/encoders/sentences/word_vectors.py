@@ -78,9 +78,8 @@ def file_vectors(path: Path, words: Sequence[str]) -> tuple[Vectors, Mask]:
         raise SeesayError(f"{path}: expected a word and its numbers on each line ({error}).") from error
     if not width:
         raise SeesayError(f"{path}: empty; expected a word and its numbers on each line.")
-    vectors = np.zeros((len(words), width), np.float32)
-    for row, word in zip(vectors, words, strict=True):
-        row[:] = found.get(word, 0)
+    nothing = np.zeros(width, np.float32)
+    vectors = np.array([found.get(word, nothing) for word in words], np.float32).reshape(-1, width)
     return vectors, np.array([word in found for word in words], bool)
 
 
@@ -107,10 +106,9 @@ class Remembered:
                 for word, vector, is_known in zip(new, vectors, known, strict=True):
                     self._rows[word] = vector.copy() if is_known else None  # a view would keep all vectors
             found = [self._rows[word] for word in words]
-        vectors = np.zeros((len(words), self._width), np.float32)
-        for row, vector in zip(vectors, found, strict=True):
-            row[:] = 0 if vector is None else vector
-        return vectors, np.array([vector is not None for vector in found], bool)
+        nothing = np.zeros(self._width, np.float32)
+        rows = np.array([nothing if row is None else row for row in found], np.float32)
+        return rows.reshape(-1, self._width), np.array([row is not None for row in found], bool)
 
 
 def frequent_words(count: int) -> list[str]:
