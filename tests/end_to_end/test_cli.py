@@ -95,7 +95,7 @@ def test_serving_makes_the_index_of_photos(photos: Path, tmp_path: Path, monkeyp
     served = []
     monkeypatch.setattr("seesay.web.app.serve", lambda indexes, *rest: served.append((indexes, rest[2])))
     missing = seesay("serve", tmp_path / "new.seesay", "--photos", tmp_path / "none", code=2)
-    assert "no such folder" in missing.stderr
+    assert "not a folder" in missing.stderr
     assert not (tmp_path / "new.seesay").exists()
     seesay("serve", tmp_path / "new.seesay", "--photos", photos)
     ((indexes, options),) = served

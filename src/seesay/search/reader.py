@@ -220,16 +220,7 @@ class IndexReader:
         after: Place | None = None,
         without: Collection[int] = (),
     ) -> Answer:
-        """Return the `k` items of a kind whose vectors have the largest product with a vector (dim,).
-
-        Args:
-            kind: of the items.
-            vector: (dim,).
-            k: number of items.
-            where: a filter that images must match.
-            after: the end of the previous page.
-            without: ids of items to leave out.
-        """
+        """Return the `k` items nearest to a vector (dim,), see `Store.nearest`, without those of some ids."""
         if k < 1:
             raise SeesayError(f"k is {k}; ask for at least one result.")
         one_more = k + len(without) + 1  # to know whether there are more

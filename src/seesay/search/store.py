@@ -66,6 +66,8 @@ class Changes:
 class Store(ABC):
     """Items and vectors; readers always see complete transactions. Thread-safe, for any number of processes.
 
+    Methods raise a SeesayError if what they read is damaged.
+
     Args:
         place: the folder or address of the index.
         meta: its metadata, by key.
@@ -258,11 +260,7 @@ class Store(ABC):
             return self._counts[kind][1]
 
     def photos(self, ids: Sequence[int] | None = None) -> dict[int, Photo]:
-        """Return photos by id: all, or those of `ids` that still exist.
-
-        Raises:
-            SeesayError: a photo is damaged.
-        """
+        """Return photos by id: all, or those of `ids` that still exist."""
         if ids is None:
             found = self._photos("TRUE", ())
         else:
@@ -333,11 +331,7 @@ class Store(ABC):
         return found[0].astype(np.float32) if len(found) else None
 
     def vectors(self, ids: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
-        """Return the existing ids (n,), in order, and their vectors, (n, dim).
-
-        Raises:
-            SeesayError: the vectors are damaged.
-        """
+        """Return the existing ids (n,), in order, and their vectors, (n, dim)."""
         with self._read() as connection:
             rows = connection.execute(
                 f"""SELECT items.id, data FROM items JOIN vectors ON vectors.id = items.vector
@@ -397,11 +391,7 @@ def _among(where: Filter) -> str:
 
 
 def _typed(rows: Iterable[tuple[Any, ...]], *types: type | UnionType) -> list[tuple[Any, ...]]:
-    """Check the types of the columns of rows, since SQLite columns may contain any type.
-
-    Raises:
-        TypeError: a value has another type.
-    """
+    """Return rows, or raise a TypeError for a value of another type, since SQLite's columns contain any."""
     found = list(rows)
     for row in found:
         for value, type_ in zip(row, types, strict=True):
