@@ -100,14 +100,13 @@ class Answer(list[Hit]):
         unknown_words: Sequence[str] = (),
         end: Place | None = None,
         corrected_words: Mapping[str, str] | None = None,
-        where_meant: str | None = None,
-        query_meant: str | None = None,
     ) -> None:
         super().__init__(hits)
         self.unknown_words = tuple(unknown_words)
         self.end = end
         self.corrected_words = dict(corrected_words or {})
-        self.where_meant, self.query_meant = where_meant, query_meant
+        self.where_meant: str | None = None
+        self.query_meant: str | None = None
 
     @property
     def certainty(self) -> Certainty:

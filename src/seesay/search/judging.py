@@ -44,13 +44,7 @@ _LEAST_SPAN = 0.1  # of an image's product with itself, for a gallery in which a
 
 @dataclass(frozen=True)
 class Gallery:
-    """The gallery against which scores are judged.
-
-    Attributes:
-        count: number of images.
-        sample: ids of some of them, (s,).
-        unit: standard deviation of the scores of an unrelated sentence over the images.
-    """
+    """A number of images, the ids (s,) of a sample, and the `unit` of scores, see `usual_unit`."""
 
     count: int
     sample: NDArray[np.int64]

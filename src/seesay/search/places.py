@@ -21,13 +21,7 @@ def store_exists(place: str | Path) -> bool:
 
 
 def create_store(place: str | Path, embedder: str, fingerprint: str, dim: int) -> Store:
-    """Create an empty store.
-
-    Args:
-        place: a new or empty folder, or the address of a database with the name of the index in it.
-        embedder: the name or folder of the run of the vectors.
-        fingerprint: of the run.
-        dim: of the vectors.
+    """Create an empty store for the vectors of the run `embedder`, in a new folder or under a new address.
 
     Raises:
         SeesayError: there is one already, or it cannot be written.

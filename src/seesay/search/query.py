@@ -123,11 +123,7 @@ class Query:
     parts: tuple[Part, ...]
 
     def __post_init__(self) -> None:
-        """Check the number of parts and their weights.
-
-        Raises:
-            QueryError: there are too many parts, no wanted part, or a weight out of range.
-        """
+        """Raise a QueryError for too many parts, no wanted part, or a weight out of range."""
         if len(self.parts) > MAX_PARTS:
             raise QueryError(f"The query has {len(self.parts)} parts; the limit is {MAX_PARTS}.")
         for part in self.parts:
