@@ -13,7 +13,7 @@ from seesay.metrics.bootstrap import MeanSample
 from seesay.metrics.precision import average_precision
 from seesay.protocols.base import Metrics, Options, Protocol, Result, Samples, register_protocol
 from seesay.protocols.subject import RunSubject
-from seesay.text.concepts import PARTS_OF_SPEECH, Concept, concept_targets
+from seesay.text.concepts import Concept, concept_targets
 
 Scores = NDArray[np.floating]
 
@@ -52,25 +52,21 @@ class Concepts(Protocol[RunSubject]):
             "concepts": int(targets.any(axis=0).sum()),
             "images without concepts": int((~targets.any(axis=1)).sum()),
         }
-        return self.result(subject, options, samples, about, part_metrics(scores, targets, concepts))
+        return self.result(subject, options, samples, about, with_baseline(scores, targets, concepts))
 
 
-def part_metrics(scores: Scores, targets: Mask, concepts: Sequence[Concept]) -> Metrics:
-    """Compute the mean average precision of all concepts, of each part of speech, and of the baseline.
+def with_baseline(scores: Scores, targets: Mask, concepts: Sequence[Concept]) -> Metrics:
+    """Compute the mean average precision of the concepts, and those of the baseline.
 
     Scores and targets are (n, K); a target is true if the image's sentences name the concept.
     """
-    parts = np.array([concept.part_of_speech for concept in concepts])
     frequency = np.array([concept.count for concept in concepts], np.float64)
     constant = np.broadcast_to(frequency, targets.shape)
-    precision = average_precision(scores, targets)
-    found = {
-        "mAP": _mean(precision),
+    return {
+        "mAP": _mean(average_precision(scores, targets)),
         "training frequency: mAP": _mean(average_precision(constant, targets)),
         "training frequency: image mAP": _mean(average_precision(constant.T, targets.T)),
     }
-    kinds = {part: precision[parts == part] for part in PARTS_OF_SPEECH if (parts == part).any()}
-    return found | {f"{part}s: mAP": _mean(kind) for part, kind in kinds.items()}
 
 
 def _mean(precisions: NDArray[np.float64]) -> float | None:

@@ -58,8 +58,8 @@ def conventions(abouts: Iterable[Mapping[str, JsonValue]]) -> str:
 class GroundingProtocol(Protocol[RunSubject]):
     """Each phrase is a query for the proposals of its image.
 
-    Baselines are the largest proposals first, a random order, and the whole image; for a run with box voting
-    also the ranking without it. `convention` is the ground truth of a phrase with several boxes.
+    Baselines are a random order, and the whole image; for a run with box voting also the ranking without it.
+    `convention` is the ground truth of a phrase with several boxes.
     """
 
     name = GROUNDING
@@ -83,11 +83,9 @@ class GroundingProtocol(Protocol[RunSubject]):
         plain = hits(first_right(scores, overlaps))
         found = hits(first_right(scores, overlaps_of(ranked_boxes(run, proposals, scores))))
         found[:, -1] = plain[:, -1]  # the upper bound is the proposals'
-        areas = [np.prod(boxes[:, 2:] - boxes[:, :2], axis=1) for boxes in proposals]
         sizes = [image.size for image in inputs.corpus.images]
         whole = overlaps_of([np.array([[0.0, 0.0, *sizes[p.image]]], np.float32) for p in phrases])
         baselines: dict[str, Hits] = {
-            "largest proposal": hits(first_right(areas, overlaps)),
             "random proposal": random_hits(overlaps),
             "whole image": hits(first_right([np.ones(1)] * len(phrases), whole)),
         }

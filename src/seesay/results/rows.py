@@ -33,18 +33,8 @@ _PATIENCE = 60.0  # seconds to wait for other processes, each of which records w
 _FOLDERS = re.compile(r"(: ?|=)/(?:[^/'\",\]}]+/)*")  # the folders of an absolute path in a change
 # Rows that agree in these measure the same thing; the later one replaces the earlier. The last two are how
 # boxes were compared.
-_IDENTITY = (
-    "recipe",
-    "seed",
-    "encoder",
-    "crops",
-    "changes",
-    "split",
-    "protocol",
-    "content",
-    "convention",
-    "IoU",
-)
+_ORIGIN = ("recipe", "seed", "encoder", "crops", "changes")
+_MEASURED = ("split", "protocol", "content", "convention", "IoU")
 _TRAINING = ("epochs", "best_epoch", "train_seconds", "machine", "teacher")  # of a single run
 
 _CROPS = {"": "squash", "ten": "ten crops", "own": "its own crop"}
@@ -141,7 +131,7 @@ class Row:
             key: f"{value:020d}"
             if isinstance(value := values.get(key), int)
             else json.dumps(value, sort_keys=True)
-            for key in _IDENTITY
+            for key in (*_ORIGIN, *_MEASURED)
         }
 
 

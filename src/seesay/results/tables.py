@@ -310,7 +310,7 @@ class PaperTable:
             known = [line.published for line in self.lines if line.published and not line.row.group]
             return ours + (f" Paper: {sources(known, self.corpus)}." if known else "")
         source, table = self.definition.paper
-        on = " and ".join(map(corpus_title, self._paper_corpora() or self._fallbacks()))
+        on = " and ".join(map(corpus_title, self._paper_corpora() or [self.definition.corpus]))
         return f"{ours} Paper: {source}, table {table}, on {on}."
 
     def _features(self) -> list[str]:
@@ -326,28 +326,25 @@ class PaperTable:
         return [f"Image features: {usual}, unless a line below says otherwise.", *others]
 
     def _published(self, row: TableRow) -> PublishedRow | None:
+        """Return the row of a paper's table for this corpus, or else for the table's own; see `beside`."""
         if row.changes and not row.published:
             return None  # no paper measured the variant
-        wanted, paper = row.published or row.recipe or row.name, self.definition.paper
-        for corpus in self._fallbacks():
-            if found := find_published(wanted, corpus, self.definition.protocol_of(row), paper):
-                return found
-        if row.published:
+        definition, paper = self.definition, self.definition.paper
+        corpora = [*dict.fromkeys((self.corpus, definition.corpus, *definition.beside))]
+        if paper is not None:
+            of_corpus = published_rows(self.corpus, definition.protocol)
+            same = any((each.source, each.table) == paper for each in of_corpus)
+            corpora = [self.corpus if same else definition.corpus]
+        wanted = row.published or row.recipe or row.name
+        found = (find_published(wanted, each, definition.protocol_of(row), paper) for each in corpora)
+        published = next(filter(None, found), None)
+        if published is None and row.published:
             of = f"table {paper[1]} of {paper[0]}" if paper else "any paper"
             raise SeesayError(
-                f"Table {self.definition.name}: row '{row.name}': no row '{row.published}' in {of} "
-                f"on {', '.join(self._fallbacks())}."
+                f"Table {definition.name}: row '{row.name}': no row '{row.published}' in {of} on "
+                f"{', '.join(corpora)}."
             )
-        return None
-
-    def _fallbacks(self) -> list[str]:
-        """Return the corpora whose published rows may be shown, in order of preference."""
-        definition, paper = self.definition, self.definition.paper
-        if paper is None:
-            return list(dict.fromkeys((self.corpus, definition.corpus, *definition.beside)))
-        of_corpus = published_rows(self.corpus, definition.protocol)
-        same = any((row.source, row.table) == paper for row in of_corpus)
-        return [self.corpus if same else definition.corpus]
+        return published
 
 
 def differences_table(
