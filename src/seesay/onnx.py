@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from importlib.util import find_spec
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -27,64 +26,6 @@ NETWORKS = "encoders"  # in the folder of a run that was exported: networks of p
 _DOMAINS = ("", "ai.onnx", "com.microsoft")  # of operators: the standard's, and those of 8-bit networks
 
 
-@dataclass(frozen=True)
-class Packaged:
-    """A network of an installed package, exported to the cache, or else brought by a run as an ONNX file.
-
-    Attributes:
-        name: of the ONNX file, without `.onnx`.
-        build: creates the module, which needs PyTorch.
-        example: one example of its inputs.
-        inputs: their names.
-        outputs: the names of its outputs.
-        axes: dynamic axes of inputs and outputs besides the first, which is dynamic in all.
-        run: the folder of the run whose encoder reads it, if there is one.
-    """
-
-    name: str
-    build: Callable[[], nn.Module]
-    example: Sequence[NDArray[Any]]
-    inputs: list[str]
-    outputs: list[str]
-    axes: Mapping[str, dict[int, str]] = field(default_factory=dict)
-    run: Path | None = None
-
-    @property
-    def cached(self) -> Path:
-        """Its file in the cache, which may not exist yet."""
-        return cache_dir() / "onnx" / f"{self.name}.onnx"
-
-    @property
-    def brought(self) -> Path | None:
-        """The run's file, if the network is not in the cache and cannot be exported without PyTorch.
-
-        With PyTorch the packaged network is exported, which is more trustworthy.
-        """
-        if self.run is None or self.cached.is_file() or find_spec("torch") is not None:
-            return None
-        path = self.run / NETWORKS / self.cached.name
-        return path if path.is_file() else None
-
-    def file(self) -> Path:
-        """Return its ONNX file, exporting it if it is missing.
-
-        Raises:
-            SeesayError: it is missing and PyTorch is not installed, or the cache cannot be written.
-        """
-        path = self.brought or self.cached
-        if path.is_file():
-            return path
-        free = {key: {0: "n"} | self.axes.get(key, {}) for key in [*self.inputs, *self.outputs]}
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(path) as beside, naming_extras(), progress("Exporting", 1, "networks") as advance:
-                trace(self.build().eval(), self.example, beside, self.inputs, self.outputs, free)
-                advance(1)
-        except OSError as error:
-            raise unwritable_cache(path, error) from error
-        return path
-
-
 _opening = threading.Lock()
 
 
@@ -92,23 +33,22 @@ class Session:
     """A network in ONNX Runtime on the CPU, opened on first use. Thread-safe.
 
     Args:
-        network: its ONNX file, or a network that is exported to one.
+        path: its ONNX file.
         threads: threads of one call; 0 for all cores.
+
+    Attributes:
+        brought: the digest of the file if a run has brought it, else an empty string.
     """
 
-    def __init__(self, network: Path | Packaged, threads: int) -> None:
-        self._network, self._threads = network, threads
+    brought = ""
+
+    def __init__(self, path: Path, threads: int) -> None:
+        self._path, self._threads = path, threads
         self._session: InferenceSession | None = None
 
     def file(self) -> Path:
-        """Return its ONNX file, exporting it if it is missing; see `Packaged.file`."""
-        return self._network if isinstance(self._network, Path) else self._network.file()
-
-    @cached_property
-    def brought(self) -> str:
-        """The digest of the file if a run has brought it, else an empty string."""
-        path = None if isinstance(self._network, Path) else self._network.brought
-        return "" if path is None else file_digest(path)
+        """Return its ONNX file."""
+        return self._path
 
     def run(
         self, inputs: Mapping[str, NDArray[Any]], outputs: Sequence[str] | None = None
@@ -123,6 +63,61 @@ class Session:
                 self._session = _opened(self.file(), self._threads)
         computed: list[NDArray[np.float32]] = self._session.run(outputs, dict(inputs))
         return computed
+
+
+class Packaged(Session):
+    """A network of an installed package, exported to the cache, or else brought by a run as an ONNX file.
+
+    With PyTorch the packaged network is exported, which is more trustworthy than that of a run.
+
+    Args:
+        name: of the ONNX file, without `.onnx`.
+        build: creates the module, which needs PyTorch.
+        example: one example of its inputs.
+        inputs: their names.
+        outputs: the names of its outputs.
+        axes: dynamic axes of inputs and outputs besides the first, which is dynamic in all.
+        run: the folder of the run whose encoder reads it, if there is one.
+        threads: see `Session`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        build: Callable[[], nn.Module],
+        example: Sequence[NDArray[Any]],
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        axes: Mapping[str, dict[int, str]] | None = None,
+        run: Path | None = None,
+        threads: int = 1,
+    ) -> None:
+        super().__init__(cache_dir() / "onnx" / f"{name}.onnx", threads)
+        self._build, self._example, self._inputs, self._outputs = build, example, inputs, outputs
+        self._axes = {key: {0: "n"} | (axes or {}).get(key, {}) for key in [*inputs, *outputs]}
+        if run is not None and not self._path.is_file() and find_spec("torch") is None:
+            path = run / NETWORKS / self._path.name
+            if path.is_file():
+                self._path, self.brought = path, file_digest(path)
+
+    def file(self) -> Path:
+        """Return its ONNX file, exporting it if it is missing.
+
+        Raises:
+            SeesayError: it is missing and PyTorch is not installed, or the cache cannot be written.
+        """
+        path = self._path
+        if path.is_file():
+            return path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as beside, naming_extras(), progress("Exporting", 1, "networks") as advance:
+                module = self._build().eval()
+                trace(module, self._example, beside, self._inputs, self._outputs, self._axes)
+                advance(1)
+        except OSError as error:
+            raise unwritable_cache(path, error) from error
+        return path
 
 
 @lru_cache(maxsize=8)

@@ -153,7 +153,7 @@ def lite_network(
         what = f"{graph}{side}-" if graph or side != lite.size else ""
         key = f"{network}-{what}{tuned or lite.sha256[:16]}"
         example = np.zeros((1, side, side, 3), np.uint8)
-        session = Session(Packaged(key, build, [example], ["pixels"], names, run=run), threads=1)
+        session = Packaged(key, build, [example], ["pixels"], names, run=run)
 
     def run_session(pixels: Pixels) -> Arrays:
         return dict(zip(names, session.run({"pixels": np.ascontiguousarray(pixels)}, names), strict=True))

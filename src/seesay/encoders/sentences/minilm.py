@@ -43,8 +43,8 @@ class MiniLM(SentenceEncoder):
     def load(cls, settings: EncoderSettings, run: Path | None) -> SentenceEncoder:
         del settings
         example, axes = np.ones((2, 5), np.int64), {"ids": {1: "t"}, "mask": {1: "t"}}
-        network = Packaged(FINGERPRINT, _network, (example, example), ["ids", "mask"], ["vectors"], axes, run)
-        return cls(Session(network, threads=0))
+        of_both = (example, example), ["ids", "mask"], ["vectors"], axes, run
+        return cls(Packaged(FINGERPRINT, _network, *of_both, threads=0))
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Compute unit vectors, (m, 384), in batches of sentences of similar length, to avoid padding."""
