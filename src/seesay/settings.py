@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property, wraps
 from inspect import Parameter, signature
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast, get_args, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -24,6 +24,7 @@ Dropout = Annotated[float, Field(ge=0, lt=1)]  # the share of values that are dr
 class Settings(BaseModel):
     """Settings of one implementation in a recipe; unknown keys are errors."""
 
+    implementation: ClassVar[type]  # the registered class that they build
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     def arguments_for(self, implementation: type) -> dict[str, Any]:
@@ -32,15 +33,8 @@ class Settings(BaseModel):
         return {name: getattr(self, name) for name in type(self).model_fields if name in wanted}
 
 
-class Registered(NamedTuple):
-    """An implementation and the settings that build it."""
-
-    settings: type[Settings]
-    implementation: type
-
-
-class SettingsRegistry(Registry[Registered]):
-    """Implementations that a recipe chooses by the `kind` of their settings.
+class SettingsRegistry(Registry[type[Settings]]):
+    """Settings of implementations that a recipe chooses by the `kind` of their settings.
 
     Args:
         what: what is registered, for error messages, such as "loss".
@@ -105,14 +99,12 @@ class SettingsRegistry(Registry[Registered]):
             )
             if arguments:
                 _check_arguments(implementation, arguments)
-            self.register(kind)(Registered(cast(type[Settings], made), implementation))
+            settings_class = cast(type[Settings], made)
+            settings_class.implementation = implementation
+            self.register(kind)(settings_class)
             return implementation
 
         return add
-
-    def implementation(self, settings: Settings) -> type:
-        """Return the class that such settings build."""
-        return self[getattr(settings, "kind")].implementation  # noqa: B009
 
     def parse(self, values: object) -> Settings:
         """Check settings given as a mapping with a `kind`; settings are returned as they are.
@@ -130,7 +122,7 @@ class SettingsRegistry(Registry[Registered]):
             )
         try:
             try:
-                settings = self[str(values["kind"])].settings
+                settings = self[str(values["kind"])]
             except MissingExtraError:
                 settings = self.unchecked
             return settings.model_validate(values)

@@ -18,8 +18,8 @@ from seesay.runs.scores import score_all_pairs
 from seesay.runs.trained import TorchBackend
 
 WORDS, IMAGE, VECTOR = 40, 24, 7
-NETWORK = MATCHERS["similarity-network"].settings(image_hidden=12, sentence_hidden=12, dim=8, head=(6,))
-LEVEL = {level: MATCHERS["mcnn"].settings(level=level, image=6, maps=(5, 7, 4), hidden=9) for level in LEVELS}
+NETWORK = MATCHERS["similarity-network"](image_hidden=12, sentence_hidden=12, dim=8, head=(6,))
+LEVEL = {level: MATCHERS["mcnn"](level=level, image=6, maps=(5, 7, 4), hidden=9) for level in LEVELS}
 
 
 def ensemble(*matchers: MatcherSettings, seed: int = 0) -> Ensemble:
@@ -106,4 +106,4 @@ def test_its_weights_are_its_members() -> None:
 
 def test_unresolved_members_are_an_error() -> None:
     with pytest.raises(SeesayError, match=r"a, b come with the settings of 0 matchers; `seesay train`"):
-        MATCHERS["ensemble"].settings(members=("a", "b")).build(MatcherInputs((IMAGE,), WORDS))
+        MATCHERS["ensemble"](members=("a", "b")).build(MatcherInputs((IMAGE,), WORDS))

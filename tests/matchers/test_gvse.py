@@ -220,15 +220,15 @@ def test_a_wrong_number_of_instances_says_what_to_do(tmp_path: Path, regions: in
         train(recipe, read_corpus(tmp_path), tmp_path / "run")
 
 
-UNCOMMON = MATCHERS["embedding-network"].settings(dim=6, image_hidden=9, sentence_hidden=9)
-COMMON = MATCHERS["sco"].settings(dim=8, word_dim=5, fusion="context")
+UNCOMMON = MATCHERS["embedding-network"](dim=6, image_hidden=9, sentence_hidden=9)
+COMMON = MATCHERS["sco"](dim=8, word_dim=5, fusion="context")
 WORDS, VECTOR, N, M = 12, 7, 20, 30
 
 
 def fusion(gate: GateSettings | None) -> GVSE:
     """Of three arrays of an image the first member takes the last, the second the other two."""
     torch.manual_seed(0)
-    settings = MATCHERS["metric-fusion"].settings(
+    settings = MATCHERS["metric-fusion"](
         members=("u", "c"), gate=gate, matchers=(UNCOMMON, COMMON), parts=((2,), (0, 1))
     )
     built = settings.build(MatcherInputs((4, 3, 5), WORDS, VECTOR))
@@ -363,7 +363,7 @@ def by_the_formula(t, queries, candidates):
 
 def test_settings_that_are_not_resolved():
     with pytest.raises(SeesayError, match="u, c come with the settings of 0 matchers"):
-        MATCHERS["metric-fusion"].settings(members=("u", "c")).build(MatcherInputs((4,), WORDS, VECTOR))
+        MATCHERS["metric-fusion"](members=("u", "c")).build(MatcherInputs((4,), WORDS, VECTOR))
 
 
 def test_missing_regions_are_zeros_in_half_precision_too() -> None:

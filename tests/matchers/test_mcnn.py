@@ -295,7 +295,7 @@ def test_the_product_of_a_whole_sentence_is_that_of_the_equation() -> None:
 
 def test_the_product_start_needs_widths_divisible_by_four() -> None:
     with pytest.raises(ValidationError, match="divisible by four"):
-        MATCHERS["mcnn"].settings(start="product", maps=(8, 10, 12))
+        MATCHERS["mcnn"](start="product", maps=(8, 10, 12))
 
 
 def test_a_window_of_padding_does_not_see_the_image() -> None:

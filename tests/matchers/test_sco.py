@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 def network(fusion: str = "gate", parts: tuple[int, ...] = (CONTEXT, CONCEPTS), **generation: object) -> SCO:
     torch.manual_seed(5)
-    settings = MATCHERS["sco"].settings.model_validate(
+    settings = MATCHERS["sco"].model_validate(
         {"dim": DIM, "word_dim": 5, "fusion": fusion, "max_length": 6, "generation": generation or None}
     )
     model = settings.build(MatcherInputs(parts, WORDS))

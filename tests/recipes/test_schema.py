@@ -21,24 +21,24 @@ counts = st.integers(1, 5000)
 positive = st.floats(1e-6, 1e3)
 text = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30)
 mcnns = st.builds(
-    MATCHERS["mcnn"].settings, level=st.sampled_from(["wd", "phs", "phl", "st"]), image=counts, hidden=counts
+    MATCHERS["mcnn"], level=st.sampled_from(["wd", "phs", "phl", "st"]), image=counts, hidden=counts
 )
 matchers = st.one_of(
-    st.builds(MATCHERS["irmatch"].settings, dim=st.just(60), word_dim=counts, widths=st.just((1, 2, 3))),
-    st.builds(MATCHERS["vse++"].settings, dim=counts, word_dim=counts),
+    st.builds(MATCHERS["irmatch"], dim=st.just(60), word_dim=counts, widths=st.just((1, 2, 3))),
+    st.builds(MATCHERS["vse++"], dim=counts, word_dim=counts),
     mcnns,
     st.builds(
-        MATCHERS["ensemble"].settings,
+        MATCHERS["ensemble"],
         members=st.lists(text, min_size=2).map(tuple),
         matchers=st.lists(mcnns, max_size=3).map(tuple),
     ),
-    st.builds(MATCHERS["projection"].settings, dim=counts, members=counts, image_dropout=st.floats(0, 0.99)),
+    st.builds(MATCHERS["projection"], dim=counts, members=counts, image_dropout=st.floats(0, 0.99)),
 )
 losses = st.one_of(
-    st.builds(LOSSES["margin"].settings, margin=positive),
-    st.builds(LOSSES["soft-margin"].settings, margin=positive, top_k=counts),
-    st.builds(LOSSES["contrastive"].settings, scale=positive),
-    st.builds(LOSSES["distillation"].settings, teacher=text, scale=positive, student_scale=positive),
+    st.builds(LOSSES["margin"], margin=positive),
+    st.builds(LOSSES["soft-margin"], margin=positive, top_k=counts),
+    st.builds(LOSSES["contrastive"], scale=positive),
+    st.builds(LOSSES["distillation"], teacher=text, scale=positive, student_scale=positive),
 )
 encoders = st.sampled_from(["efficientnet-lite0", "instances"]) | st.builds(
     dict, kind=st.just("concepts"), run=text.filter(bool)
@@ -68,7 +68,7 @@ def test_any_recipe_is_itself_after_a_round_trip(recipe: Recipe) -> None:
 
 
 def test_a_recipe_is_not_changed_after_it_was_read() -> None:
-    settings = LOSSES["margin"].settings()
+    settings = LOSSES["margin"]()
     with pytest.raises(ValidationError, match="frozen"):
         settings.margin = 1.0  # type: ignore[misc]
 
@@ -76,7 +76,7 @@ def test_a_recipe_is_not_changed_after_it_was_read() -> None:
 @pytest.mark.parametrize("margin", [0, -1, float("nan"), float("inf")])
 def test_recipe_and_constructor_refuse_values_outside_their_range(margin: float) -> None:
     with pytest.raises(ValidationError, match=r"greater than 0|a finite number"):
-        LOSSES["margin"].settings(margin=margin)
+        LOSSES["margin"](margin=margin)
     with pytest.raises(SeesayError, match=r"margin: input should be (greater than 0|a finite number)"):
         MarginLoss(margin=margin)
 

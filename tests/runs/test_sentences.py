@@ -31,8 +31,8 @@ def test_tensors_hold_the_same_sentences() -> None:
 
 def test_longer_sentences_are_counted() -> None:
     some = sentences(30, 31, 5, 60)
-    assert count_cut(MATCHERS["mcnn"].settings().max_words, some) == {"cut_sentences": 2, "max_length": 30}
-    assert count_cut(MATCHERS["sco"].settings(max_length=50).max_words, some) == {
+    assert count_cut(MATCHERS["mcnn"]().max_words, some) == {"cut_sentences": 2, "max_length": 30}
+    assert count_cut(MATCHERS["sco"](max_length=50).max_words, some) == {
         "cut_sentences": 1,
         "max_length": 50,
     }
@@ -40,6 +40,6 @@ def test_longer_sentences_are_counted() -> None:
 
 
 def test_an_ensemble_reads_what_all_its_members_read() -> None:
-    members = (MATCHERS["similarity-network"].settings(), MATCHERS["mcnn"].settings())
-    assert MATCHERS["ensemble"].settings(members=("a", "b"), matchers=members).max_words == 30
-    assert MATCHERS["ensemble"].settings(members=("a", "b"), matchers=members[:1] * 2).max_words is None
+    members = (MATCHERS["similarity-network"](), MATCHERS["mcnn"]())
+    assert MATCHERS["ensemble"](members=("a", "b"), matchers=members).max_words == 30
+    assert MATCHERS["ensemble"](members=("a", "b"), matchers=members[:1] * 2).max_words is None

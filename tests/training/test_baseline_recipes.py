@@ -64,7 +64,7 @@ def test_it_learns_and_is_loaded_again(corpus: Corpus, tmp_path: Path, name: str
 @pytest.mark.parametrize("corpus_name", CORPORA)
 def test_recipes_hold_the_papers_objectives(corpus_name: str) -> None:
     recipes = {name: load_recipe(f"{corpus_name}/{name}") for name in (*SMALL, "vse0")}
-    assert recipes["vse0"].loss == LOSSES["margin"].settings(margin=0.2)
-    assert isinstance(recipes["vse0"].matcher, MATCHERS["vse++"].settings)
-    assert recipes["vse++"].loss == LOSSES["soft-margin"].settings(margin=0.2, top_k=1)
+    assert recipes["vse0"].loss == LOSSES["margin"](margin=0.2)
+    assert isinstance(recipes["vse0"].matcher, MATCHERS["vse++"])
+    assert recipes["vse++"].loss == LOSSES["soft-margin"](margin=0.2, top_k=1)
     assert all(recipe.departures for recipe in recipes.values())

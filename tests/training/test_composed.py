@@ -87,7 +87,7 @@ def test_the_run_is_whole_without_its_members(corpus: Corpus, ensemble: Path) ->
 
 def test_changes_and_seed_go_to_every_member(finished: Path) -> None:
     recipe = load_recipe("mcnn-ens", changes=[*TWO, "seed=5"])
-    assert isinstance(recipe.matcher, MATCHERS["ensemble"].settings)
+    assert isinstance(recipe.matcher, MATCHERS["ensemble"])
     members = member_recipes(recipe)
     assert recipe.matcher.matchers == tuple(member.matcher for member in members)
     assert [member.matcher.level for member in members] == ["phs", "st"]

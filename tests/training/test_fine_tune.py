@@ -520,8 +520,8 @@ def test_the_recipes_go_on_with_the_head_of_their_corpus(place: str) -> None:
 
 
 def test_settings_that_are_not_resolved() -> None:
-    settings = MATCHERS["fine-tuned"].settings(members=("gvse-common",))
+    settings = MATCHERS["fine-tuned"](members=("gvse-common",))
     with pytest.raises(SeesayError, match="gvse-common come with the settings of 0 matchers"):
         settings.build(MatcherInputs((4,), 10, 0))
     resolved = load_recipe(MATCHING).matcher
-    assert isinstance(resolved.matchers[0], MATCHERS["sco"].settings)
+    assert isinstance(resolved.matchers[0], MATCHERS["sco"])

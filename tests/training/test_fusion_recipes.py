@@ -129,7 +129,7 @@ def test_it_can_be_searched(corpus: Corpus, fused: Path, scenes: Path, tmp_path:
 
 def test_the_sum_needs_no_gates(corpus: Corpus, recipes: Path, fused: Path, tmp_path: Path) -> None:
     recipe = load_recipe(str(recipes / "fused.yaml"), changes=["matcher.gate=null"])
-    assert isinstance(recipe.matcher, MATCHERS["metric-fusion"].settings)
+    assert isinstance(recipe.matcher, MATCHERS["metric-fusion"])
     assert recipe.matcher.gate is None
     assert recipe.matcher.parts == ((0,), (1,))
     assert [member.changes for member in member_recipes(recipe)] == [(), ()]

@@ -36,10 +36,10 @@ SMALL = (
 @pytest.mark.parametrize("level", ["wd", "phs", "phl", "st"])
 def test_recipes_hold_the_settings_of_the_paper(corpus_name: str, level: str) -> None:
     recipe = load_recipe(f"{corpus_name}/mcnn-{level}")
-    assert isinstance(recipe.matcher, MATCHERS["mcnn"].settings)
+    assert isinstance(recipe.matcher, MATCHERS["mcnn"])
     assert (recipe.matcher.level, recipe.matcher.maps) == (level, (200, 300, 300))
     assert (recipe.matcher.image, recipe.matcher.hidden) == (256, 400)
-    assert isinstance(recipe.loss, LOSSES["pair-margin"].settings)
+    assert isinstance(recipe.loss, LOSSES["pair-margin"])
     assert recipe.loss.margin == 0.5
     assert recipe.optimizer.kind == "sgd"
     assert 100 <= recipe.batch_size <= 150

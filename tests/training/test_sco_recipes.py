@@ -77,14 +77,14 @@ def test_recipes_are_the_rows_of_table_1(corpus_name: str, name: str) -> None:
     dim = 512 if small else 1024
     if small and generation is not None and generation.weight == 1 and generation.role == "supervision":
         generation = generation.model_copy(update={"weight": 0.02})  # by val
-    assert recipe.matcher == MATCHERS["sco"].settings(dim=dim, fusion=fusion, generation=generation, **own)
+    assert recipe.matcher == MATCHERS["sco"](dim=dim, fusion=fusion, generation=generation, **own)
     assert (recipe.matcher.word_dim, recipe.matcher.max_length) == (300, 50)
     concepts = CONCEPTS if small else "concepts-regions"  # of 50 regions, which take an hour to see
     assert recipe.encoders == tuple(
         EncoderSettings.parse(concepts if encoder == CONCEPTS else encoder) for encoder in encoders
     )
-    printed = LOSSES["margin"].settings(margin=0.2)
-    assert recipe.loss == (LOSSES["soft-margin"].settings(margin=0.2, top_k=10) if small else printed)
+    printed = LOSSES["margin"](margin=0.2)
+    assert recipe.loss == (LOSSES["soft-margin"](margin=0.2, top_k=10) if small else printed)
     assert recipe.batch_size == (512 if small else 129)  # a matched pair and 128 mismatched ones
     assert (recipe.sampler, recipe.departures != ()) == ("rounds", True)
     assert any("H = 512" in line for line in recipe.departures) == small

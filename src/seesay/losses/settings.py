@@ -24,7 +24,7 @@ class LossSettings(Settings):
     @property
     def loss_class(self) -> type[Loss]:
         """The class that `build` instantiates."""
-        return cast("type[Loss]", LOSSES.implementation(self))
+        return cast("type[Loss]", self.implementation)
 
     def build(self) -> Loss:
         """Return the loss."""

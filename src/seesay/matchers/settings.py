@@ -68,7 +68,7 @@ class MatcherSettings(Settings):
 
         Its constructor receives these settings by name, and those of `inputs` that it has an argument for.
         """
-        implementation = MATCHERS.implementation(self)
+        implementation = self.implementation
         wanted = signature(implementation).parameters
         given = {name: getattr(inputs, name) for name in _INPUTS if name in wanted}
         return cast("nn.Module", implementation(**given, **self.arguments_for(implementation)))
@@ -76,7 +76,7 @@ class MatcherSettings(Settings):
     @property
     def matcher_class(self) -> type:
         """The class that `build` instantiates; without PyTorch `object`, so that all defaults apply."""
-        return object if isinstance(self, MATCHERS.unchecked) else MATCHERS.implementation(self)
+        return getattr(self, "implementation", object)
 
     @property
     def indexable(self) -> bool:
