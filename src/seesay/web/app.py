@@ -152,9 +152,9 @@ def _add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(OSError)
     async def of_system(request: Request, failure: OSError) -> JSONResponse:
-        if not failure_of_disk(failure):
-            raise failure
-        return logged(request, failure)
+        if failure_of_disk(failure):
+            return logged(request, failure)
+        return problem(404, "The file of this image is gone, or its disk is not connected.")
 
     @app.exception_handler(Exception)
     async def unforeseen(_request: Request, _failure: Exception) -> JSONResponse:

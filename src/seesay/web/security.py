@@ -12,8 +12,8 @@ import math
 import re
 import secrets
 from collections import Counter
-from collections.abc import Collection, Iterable
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 from shlex import quote
@@ -95,13 +95,20 @@ class AccessTokens:
 
     async def slow_down(self, client: str) -> None:
         """Wait before a wrong token is answered: the more of them a client sends at once, the longer."""
-        self._waiting[client] += 1
-        try:
+        with _counted(self._waiting, client):
             await anyio.sleep(min(self._waiting[client], _LONGEST_WAIT))
-        finally:
-            self._waiting[client] -= 1
-            if not self._waiting[client]:
-                del self._waiting[client]
+
+
+@contextmanager
+def _counted(counts: Counter[str], client: str) -> Iterator[None]:
+    """Count a request of a client while it is handled; others are not remembered."""
+    counts[client] += 1
+    try:
+        yield
+    finally:
+        counts[client] -= 1
+        if not counts[client]:
+            del counts[client]
 
 
 def new_token() -> str:
@@ -225,14 +232,9 @@ class Guard:
     """
 
     def __init__(
-        self,
-        app: ASGIApp,
-        limits: Limits,
-        hosts: Collection[str],
-        tokens: AccessTokens | None = None,
+        self, app: ASGIApp, limits: Limits, hosts: Collection[str], tokens: AccessTokens | None = None
     ) -> None:
-        self._app, self._limits, self._hosts = app, limits, frozenset(hosts)
-        self._tokens = tokens
+        self._app, self._limits, self._hosts, self._tokens = app, limits, frozenset(hosts), tokens
         self._at_work: Counter[str] = Counter()  # concurrent requests by client
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -261,13 +263,8 @@ class Guard:
         if refusal is not None:
             await refusal(scope, receive, send)
             return
-        self._at_work[client] += 1
-        try:
-            await self._answer(scope, self._counted(receive, headers), send)
-        finally:
-            self._at_work[client] -= 1
-            if not self._at_work[client]:
-                del self._at_work[client]
+        with _counted(self._at_work, client):
+            await self._answer(scope, self._bounded(receive, headers), send)
 
     def _refusal(self, scope: Scope, headers: Headers) -> ASGIApp | None:
         size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
@@ -288,14 +285,14 @@ class Guard:
             return problem(403, "Requests from pages of other sites are not allowed.")
         return None
 
-    def _counted(self, receive: Receive, headers: Headers) -> Receive:
+    def _bounded(self, receive: Receive, headers: Headers) -> Receive:
         # Other bodies, such as that of a login, are read into memory as a whole.
         limit = _ENVELOPE_BYTES if _form_options(headers) is None else self._limits.upload_bytes
         left = limit + _ENVELOPE_BYTES
         length = headers.get("content-length", "0")
         announced = int(length) if length.isdecimal() else 0
 
-        async def counted() -> Message:
+        async def bounded() -> Message:
             nonlocal left
             if announced > limit + _ENVELOPE_BYTES:
                 raise too_large(limit)
@@ -305,7 +302,7 @@ class Guard:
                 raise too_large(limit)
             return message
 
-        return counted
+        return bounded
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request within the time limit."""

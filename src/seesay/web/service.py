@@ -209,13 +209,8 @@ class Service:
     ) -> T:
         """Decode an upload in another process and work with it, both from one thread for uploads.
 
-        The number of decoded images in memory is therefore limited by the number of these threads.
-
-        Args:
-            file: the upload.
-            work: a function of the decoded photo, whose result is returned.
-            side: the minimum length in pixels of the shorter side, for JPEGs, which are decoded at a fraction
-                of their size.
+        The number of decoded images in memory is therefore limited by the number of these threads. `side` is
+        the minimum length of the shorter side, for JPEGs, which are decoded at a fraction of their size.
 
         Raises:
             HTTPException: 413 if the upload has too many bytes.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from io import FileIO
@@ -20,7 +19,6 @@ from seesay.data.decoders import PHOTOS
 from seesay.data.images import DecodedImage, file_format
 from seesay.data.sources import read_image
 from seesay.errors import ImageError
-from seesay.paths import failure_of_disk
 from seesay.search.filters import Filter
 from seesay.search.photo import Photo
 from seesay.web.answers import (
@@ -36,7 +34,7 @@ from seesay.web.answers import (
 from seesay.web.routes.parameters import DEFAULT_LIMIT, Id, Limit, TheIndex, TheService, Upload, Where
 from seesay.web.security import API
 from seesay.web.sending import Streamed, file_response, kept_as, unchanged, zipped
-from seesay.web.service import Served, Service
+from seesay.web.service import Served
 
 _MAX_ARCHIVED = 500
 _SomeId = Annotated[int, Field(ge=1, le=2**63 - 1)]
@@ -130,18 +128,8 @@ async def facts(service: TheService, served: TheIndex, id: Id) -> ImageFacts:
 
     def work() -> ImageFacts:
         item = served.image(id)
-        known = ImageFacts(
-            index=served.name,
-            id=id,
-            path=item.path,
-            width=item.width,
-            height=item.height,
-            bytes=item.state.size,
-            type=None,
-            time=item.time,
-            dated_by=item.dated_by,
-            facts={},
-        )
+        dated = DatedImage.model_validate(item).model_dump()
+        known = ImageFacts(index=served.name, bytes=item.state.size, type=None, facts={}, **dated)
         with suppress(OSError, ImageError):
             file, format_ = _opened_image(served, item)
             with file:
@@ -168,7 +156,7 @@ async def original(
         name = PurePath(item.path).name
         return file_response(service, file, name, _SHOWN.get(format_, ""), if_none_match)
 
-    return await _there(service, id, work)
+    return await service.run(work, service.files)
 
 
 @router.get(
@@ -188,7 +176,7 @@ async def view(service: TheService, served: TheIndex, id: Id, if_none_match: _If
         file.close()
         return _made(item, if_none_match, lambda _: _encoded(PHOTOS.decode(data, "the image", key=item.key)))
 
-    return await _there(service, id, work, service.pictures)
+    return await service.run(work, service.pictures)
 
 
 @router.post("/jpeg", response_class=Response, responses=_sent("image/jpeg") | failures(413, 422, 507))
@@ -206,20 +194,7 @@ async def thumbnail(
     def work() -> Response:
         return _made(served.image(id), if_none_match, served.index.thumbnail)
 
-    return await _there(service, id, work, service.pictures)
-
-
-async def _there(
-    service: Service, id_: int, work: Callable[[], Response], threads: ThreadPoolExecutor | None = None
-) -> Response:
-    """Run work that reads the file of an image, by default in a thread for files; 404 if that fails."""
-    try:
-        return await service.run(work, threads or service.files)
-    except OSError as error:
-        if failure_of_disk(error):
-            raise
-        gone = f"The file of image {id_} is gone, or its disk is not connected."
-        raise HTTPException(404, gone) from None
+    return await service.run(work, service.pictures)
 
 
 def _opened_image(served: Served, item: Photo) -> tuple[FileIO, str]:

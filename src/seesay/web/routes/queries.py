@@ -134,11 +134,7 @@ async def ground_indexed(
 
     def work() -> Grounding:
         item = served.image(id)
-        try:
-            data = served.index.read_image(item)
-        except OSError:
-            raise HTTPException(404, f"The file of image {id} cannot be read.") from None
-        photo = service.decoders.decode(data, item.path or "the image", SIDE)
+        photo = service.decoders.decode(served.index.read_image(item), item.path or "the image", SIDE)
         return service.ground(photo, q, limit)
 
     found = await service.run(work, service.pictures)
