@@ -126,7 +126,6 @@ def test_what_names_a_folder_with_a_model_is_not_exported(
     scenes: Path, towers: tuple[str, str], tmp_path: Path
 ) -> None:
     assert "cannot be exported" in seesay("export", towers[0], "--out", tmp_path / "given", code=2).stderr
-    assert "cannot be exported" in seesay("export", towers[0], code=2).stderr
     tower = _settings(towers[0])
     changes = [f"encoders=[{tower}]", f"sentence_encoder={tower}", "schedule.epochs=1", "matcher.dim=8"]
     options = [part for change in changes for part in ("--set", change)]

@@ -56,7 +56,7 @@ IMAGE_ENCODERS: EncoderRegistry[type[ImageEncoder]] = EncoderRegistry(
         ("images.efficientnet", [*_LITE, "efficientnet-lite0-stages"]),
         ("images.concepts", ["concepts", "concepts-regions"]),
         ("images.instances", ["instances"]),
-        ("images.precomputed", [PRECOMPUTED]),
+        ("images.base", [PRECOMPUTED]),
         ("towers", [OPEN_CLIP, TIMM]),
     ),
 )

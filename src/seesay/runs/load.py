@@ -11,7 +11,6 @@ from seesay.device import checked_device, default_device
 from seesay.encoders.settings import OPEN_CLIP, EncoderSettings
 from seesay.errors import SeesayError, did_you_mean, naming_extras
 from seesay.paths import home_expanded
-from seesay.runs.config import RUN
 from seesay.runs.run import Run
 from seesay.text.vocabulary import Vocabulary
 
@@ -63,11 +62,6 @@ def shown_name(name: str) -> str:
     """
     library, colon, path = name.rpartition(":")
     return name if colon and not Path(path).is_absolute() else library + colon + Path(path).name
-
-
-def is_run(name: str) -> bool:
-    """Return whether a name is that of a CLIP model, or of a folder with a run."""
-    return clip_model(name) is not None or (home_expanded(name) / RUN).is_file()
 
 
 class ClipRun(Run):

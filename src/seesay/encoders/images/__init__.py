@@ -1,1 +1,1 @@
-"""Image encoders: one file each; `IMAGE_ENCODERS` imports every module of this package."""
+"""Image encoders, and how images are encoded."""

@@ -14,8 +14,9 @@ from PIL import Image
 
 from seesay.arrays import Pixels
 from seesay.data.pixels import middle
-from seesay.encoders import IMAGE_ENCODERS, Encoder
-from seesay.encoders.settings import ROLES, AnyEncoder, EncoderSettings
+from seesay.encoders import IMAGE_ENCODERS, Encoder, register_image_encoder
+from seesay.encoders.settings import PRECOMPUTED, ROLES, AnyEncoder, EncoderSettings
+from seesay.errors import SeesayError
 
 _SHARED = 260  # pixels
 
@@ -191,6 +192,24 @@ class ImageEncoder(Encoder):
         n, c = crops.shape[:2]
         flat = self.network(crops.reshape(n * c, *crops.shape[2:]))
         return {name: rows.reshape(n, c, -1).mean(axis=1) for name, rows in flat.items()}
+
+
+@register_image_encoder(PRECOMPUTED)
+class PrecomputedEncoder(ImageEncoder):
+    """Precomputed features that come with a corpus; `is` names what computed them."""
+
+    options: ClassVar = {**ImageEncoder.options, "file": (), "is": ()}
+    variants: ClassVar = {
+        "": "the array of features that comes with a corpus",
+        "file: FILE, is: NAME, role: concepts": "one of several; what computed it and what it gives",
+    }
+
+    @classmethod
+    def load(cls, settings: EncoderSettings, device: str, run: Path | None) -> ImageEncoder:  # noqa: ARG003
+        """Raise a SeesayError: the features of other images cannot be computed."""
+        raise SeesayError(
+            "This run was trained on precomputed features; without their encoder it cannot read images."
+        )
 
 
 @lru_cache(maxsize=8)
