@@ -210,9 +210,6 @@ def _check_operators(path: Path, remedy: str) -> None:
     """Refuse graphs that may compute without end, which neither an exception nor a signal could stop.
 
     Only operators with graphs inside (Loop, Scan, If) and functions can do so. What seesay exports has none.
-
-    Raises:
-        SeesayError: the file is missing or damaged, or contains such an operator or one of an unknown domain.
     """
     try:
         with path.open("rb") as file:

@@ -202,11 +202,7 @@ _OwnRows: TypeAlias = "tuple[NDArray[np.float32] | FeatureRows, Sequence[int | N
 
 
 def _own_rows(encoder: EncoderSettings, part: Corpus) -> _OwnRows:
-    """Return an array of precomputed features, the row of each image (None for none), and where it lies.
-
-    Raises:
-        SeesayError: there is no such array, or the file lacks an image.
-    """
+    """Return an array of precomputed features, the row of each image (None for none), and where it lies."""
     if file := encoder.get("file"):
         path = file_beside(part.root, file)
         files, seen = RegionFiles([path]), set[int]()
@@ -283,9 +279,9 @@ def _joined_instances(given: NDArray[np.floating], wanted: int, root: Path) -> N
 def _regions(
     recipe: Recipe | RunConfig, part: Corpus, split: str, run: Path | None
 ) -> tuple[Corpus, RegionFill, NDArray[np.int64]]:
-    """Return the regions of each image with their features, and the true region of each phrase.
+    """Return the regions of each image, of a file or proposals and true boxes, and each phrase's true one.
 
-    They are those of a file, or proposals and the true boxes. The corpus that is returned may lack phrases.
+    The corpus that is returned may lack phrases.
     """
     settings = recipe.region_settings if isinstance(recipe, RunConfig) else recipe.regions
     if settings is None:

@@ -108,11 +108,7 @@ class OnnxBackend:
 
 
 def _open(folder: Path, config: RunConfig, name: str) -> Any:
-    """Open a session of a graph on the CPU, in single precision.
-
-    Raises:
-        SeesayError: the file is missing, damaged or of another export.
-    """
+    """Open a session of a graph on the CPU, in single precision."""
     path, again = folder / f"{name}.onnx", f"export the run again with `seesay export {folder}`"
     try:
         if file_digest(path) != config.graphs[name].digest:
