@@ -24,11 +24,11 @@ def test_interrupted_then_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert told[-1].startswith("seesay: stopped; to continue: seesay train irmatch-s")
     assert told[-1].endswith(" --resume")
 
-    said = seesay(*command, "--resume", "--set", "epochs=80", code=2).stderr
+    said = seesay(*command, *SMALL, "--resume", "--set", "epochs=80", code=2).stderr
     assert "this run used schedule.epochs=1, you asked for 80" in said
-    assert "encoders" not in said  # which nobody asked for
+    assert "encoders" not in said  # which are the same
 
-    seesay(*command, "--resume", "--set", "dim=24")  # reads the run's own recipe, of that width
+    seesay(*command, *SMALL, "--resume")
     recipe = Run.load(str(out)).recipe
     assert (recipe.corpus, recipe.schedule.epochs) == ("scenes", 1)
 

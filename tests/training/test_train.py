@@ -419,7 +419,7 @@ def test_a_recipe_of_ones_own_that_was_edited_is_not_resumed(corpus: Corpus, tmp
     train(own, corpus, tmp_path / "run")
     train(own, corpus, tmp_path / "run", resume=True)
     edited = small("schedule.epochs=2").model_copy(update={"name": "mine", "changes": ()})
-    with pytest.raises(SeesayError, match=r"schedule\.epochs=1, you asked for 2\. Undo your changes"):
+    with pytest.raises(SeesayError, match=r"schedule\.epochs=1, you asked for 2\. Name this run's changes"):
         train(edited, corpus, tmp_path / "run", resume=True)
 
 

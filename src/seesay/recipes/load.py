@@ -174,18 +174,15 @@ def is_same(there: Recipe, recipe: Recipe) -> bool:
     return dump_recipe(_untuned(there)) == dump_recipe(_untuned(recipe))
 
 
-def differences(there: Recipe, recipe: Recipe, every: bool = False) -> str:
-    """Describe how a run's recipe differs from a requested one, in the changed values or in `every` one."""
-    unnamed = {*LABELS, "settings_of"}
+def differences(there: Recipe, recipe: Recipe) -> str:
+    """Describe how a run's recipe differs from a requested one."""
+    unnamed = {*LABELS, "settings_of", "changes"}
     used, asked = (by_name(_untuned(r).model_dump(mode="json", exclude=unnamed)) for r in (there, recipe))
-    every_key = [key for key in used | asked if key != "changes" and used.get(key) != asked.get(key)]
-    keys = [key for key in every_key if not any(other.startswith(f"{key}.") for other in every_key)]
-    if recipe.changes and not every:
-        changed = tuple(f"{text.partition('=')[0]}." for text in recipe.changes)
-        keys = [key for key in keys if f"{key}.".startswith(changed)]
+    keys = [key for key in used | asked if used.get(key) != asked.get(key)]
     return "; ".join(
         f"this run used {key}={in_one_line(used.get(key))}, you asked for {in_one_line(asked.get(key))}"
         for key in keys
+        if not any(other.startswith(f"{key}.") for other in keys)
     )
 
 

@@ -17,10 +17,8 @@ from seesay.errors import SeesayError
 from seesay.matchers.base import Matcher
 from seesay.matchers.layers import CommonLength
 from seesay.paths import check_folder, disk_errors, lock_of, locked, sweep
-from seesay.recipes.files import included_recipes
-from seesay.recipes.load import differences, is_same
 from seesay.recipes.schema import Recipe
-from seesay.runs.config import RECIPE, RUN, VOCABULARY, RunConfig, run_recipe
+from seesay.runs.config import RUN, VOCABULARY, RunConfig
 from seesay.runs.inputs import fitted_sentence_encoder
 from seesay.runs.run import Run
 from seesay.runs.summary import is_finished
@@ -35,7 +33,7 @@ from seesay.training.start import check_start, recipe_from, start_matcher
 from seesay.training.summarize import finish, summarize
 from seesay.training.task import Task
 from seesay.training.tasks import task_for
-from seesay.training.words import PretrainedVectors, check_words, learned_words, start_words
+from seesay.training.words import PretrainedVectors, check_recipe, check_words, learned_words, start_words
 
 
 def train(
@@ -58,8 +56,7 @@ def train(
         recipe: the resolved recipe.
         corpus: images and sentences, or phrases with boxes.
         out: the run's folder.
-        resume: continue a training. An included recipe without changes means the run's own recipe, unless its
-            matcher is composed.
+        resume: continue a training of the same recipe.
         callbacks: called when training starts and ends, and after each epoch.
         start_from: a run whose weights are the initial ones; its vocabulary and sentence encoder are kept.
 
@@ -88,7 +85,7 @@ def _train(
         return train_composed(recipe, corpus, out, partial(train, callbacks=callbacks), callbacks)
     recipe = named
     if resume and (out / RUN).is_file():
-        recipe = run_recipe(out)  # it names the encoders that the run has stored
+        recipe = check_recipe(out, named)  # it names the encoders that the run has stored
         check_start(recipe, named, out)
     if is_finished(out):
         learned = start_from.vocabulary if start_from is not None else None
@@ -196,21 +193,5 @@ def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
         return
     if not can_resume(out):
         raise SeesayError(f"{out}: there is nothing to resume; omit resume to start a new run.")
-    composed = recipe.matcher.is_composed
-    if not begun or (composed and not has_epochs(out)):
-        return  # it has no epochs of its own
-    there = run_recipe(out)
-    if is_same(there, recipe):
-        return
-    if there.name != recipe.name or recipe.matcher.kind != there.matcher.kind:
-        raise SeesayError(f"{out / RECIPE}: another recipe was trained there; choose another folder.")
-    is_included = recipe.name in included_recipes()  # others are files, which may have been edited
-    edited = not (is_included or recipe.changes or there.changes)
-    if not (composed or edited or recipe.changes):
-        return  # the run's own recipe is meant
-    if differing := differences(there, recipe, every=composed or edited):
-        way = "Undo your" if edited else "Name this run's" if composed else "Omit the"
-        raise SeesayError(
-            f"{out / RECIPE}: another recipe was trained there: {differing}. {way} changes to continue this "
-            "run, or choose another folder."
-        )
+    if recipe.matcher.is_composed and begun and has_epochs(out):
+        check_recipe(out, recipe)

@@ -44,19 +44,22 @@ def check_words(folder: Path, vocabulary: Vocabulary, corpus: Corpus) -> None:
         )
 
 
-def check_begun(folder: Path, recipe: Recipe, corpus: Corpus) -> Recipe:
-    """Return the recipe of the run in a folder, which may differ from `recipe` only in its descriptions.
-
-    Raises:
-        SeesayError: the run has another recipe, or was trained on other sentences than those of the corpus.
-    """
+def check_recipe(folder: Path, recipe: Recipe) -> Recipe:
+    """Return the recipe of the run in a folder; raise a `SeesayError` if more than descriptions differ."""
     there = run_recipe(folder)
     described = {key: getattr(there, key) for key in _DESCRIPTIONS}
     if not is_same(there, recipe.model_copy(update=described)):
-        how = differences(there, recipe, every=True) or "its name or changes differ"
+        how = differences(there, recipe) or "its name or changes differ"
         raise SeesayError(
-            f"{folder / RECIPE}: another recipe was trained there: {how}. Choose another folder."
+            f"{folder / RECIPE}: another recipe was trained there: {how}. Name this run's changes to "
+            "continue it, or choose another folder."
         )
+    return there
+
+
+def check_begun(folder: Path, recipe: Recipe, corpus: Corpus) -> Recipe:
+    """Return the recipe of the run in a folder; see `check_recipe` and `check_words`."""
+    there = check_recipe(folder, recipe)
     check_words(folder, learned_words(recipe, corpus.split("train").texts())[0], corpus)
     return there
 
