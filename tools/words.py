@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lemminflect import getAllLemmas  # type: ignore[import-untyped]
 
-from seesay.encoders.sentences.word_vectors import frequent_words
+from seesay.encoders.sentences.word_vectors import glove
 
 COUNT = 200_000  # of GloVe's 400,000: more and more of the others are misspelt or not words
 FOLDER = Path(__file__).parent.parent / "src" / "seesay" / "text"
@@ -20,7 +20,7 @@ FOLDER = Path(__file__).parent.parent / "src" / "seesay" / "text"
 
 def main() -> None:
     """Write the files."""
-    words = [word for word in frequent_words(COUNT) if re.fullmatch(r"[a-z][a-z']+", word)]
+    words = [word for word in list(glove()[0])[:COUNT] if re.fullmatch(r"[a-z][a-z']+", word)]
     write(FOLDER / "words.txt.gz", sorted(words))
     # By frequency, without names and abbreviations, which the dictionary does not have.
     write(FOLDER / "dictionary.txt.gz", (word for word in words if getAllLemmas(word)))

@@ -50,7 +50,11 @@ class Detector:
                 f"inputs are {[(each.shape, each.type) for each in (given, *more)]}."
             )
         self._name, self._side = given.name, int(shape[2])
-        self._cells, self._strides = _grids(self._side)
+        # The upper left corner of each output row's cell, in cells, (n, 2), and its stride, (n, 1).
+        sides = [self._side // stride for stride in _STRIDES]
+        grids = [np.mgrid[:side, :side].reshape(2, -1) for side in sides]
+        self._cells = np.concatenate([grid[::-1].T for grid in grids]).astype(np.float32)
+        self._strides = np.repeat(np.array(_STRIDES, np.float32), np.square(sides))[:, None]
         shape = outputs[0].shape
         if len(shape) != 3 or shape[1] != len(self._cells) or not isinstance(shape[2], int) or shape[2] < 6:
             raise SeesayError(
@@ -91,13 +95,3 @@ class Detector:
         shares = np.concatenate([middles - sides / 2, middles + sides / 2], axis=1) / scale
         boxes = np.clip(shares, 0, [width, height] * 2).astype(np.float32)
         return boxes, np.clip(rows[:, 4:5] * rows[:, 5:], 0, 1, dtype=np.float32)
-
-
-def _grids(side: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """The upper left corner of each output row's cell, in cells, (n, 2), and its stride, (n, 1)."""
-    cells, strides = [], []
-    for stride in _STRIDES:
-        down, across = np.mgrid[: side // stride, : side // stride].reshape(2, -1)
-        cells.append(np.stack([across, down], axis=1))
-        strides.append(np.full((down.size, 1), stride))
-    return np.concatenate(cells).astype(np.float32), np.concatenate(strides).astype(np.float32)

