@@ -10,7 +10,7 @@ import pytest
 
 from seesay import read_corpus
 from seesay.data.corpus import CorpusImage
-from seesay.data.known import known_name
+from seesay.data.readers.builder import known_name
 
 
 @pytest.mark.parametrize(

@@ -209,22 +209,15 @@ def main() -> None:
         data = requests.read(request["bytes"])
         _limit("RLIMIT_CPU", math.ceil(time.process_time() + request["seconds"]))
         try:
-            head, pixels = _answer(data, request)
+            image = EncodedImage(data, request["name"], request["pixels"] or MAX_PIXELS)
+            pixels = image.pixels(request["side"]) if request["pixels"] else _NO_PIXELS
+            head = {"shape": pixels.shape[:2], "size": image.size, "taken": image.taken}
+            head |= {"facts": image.facts, "upright": image.is_upright_in_browsers}
         except ImageError as error:
             again = isinstance(error, UnavailableImageError)
             _write(answers, {"error": str(error)[: _LINE // 8], "again": again})
         else:
             _write(answers, head, pixels.data)
-
-
-def _answer(data: bytes, request: dict[str, Any]) -> tuple[dict[str, Any], NDArray[np.uint8]]:
-    """Decode an image, or only read its facts if no pixels are wanted."""
-    if not request["pixels"]:
-        image = EncodedImage(data, request["name"])
-        return {"facts": image.facts, "upright": image.is_upright_in_browsers}, _NO_PIXELS
-    image = EncodedImage(data, request["name"], request["pixels"])
-    pixels = image.pixels(request["side"])
-    return {"shape": pixels.shape[:2], "size": image.size, "taken": image.taken}, pixels
 
 
 def _limit(what: str, most: int) -> None:

@@ -117,14 +117,6 @@ class RegionFiles:
         return next((self._rows[name] for name in names if name in self._rows), None)
 
 
-def open_region_files(paths: Sequence[Path]) -> list[RegionFiles]:
-    """Open files of features: as one array if their shapes and images allow it, else each by itself."""
-    try:
-        return [RegionFiles(paths)] if paths else []
-    except SeesayError:
-        return [RegionFiles([path]) for path in paths]
-
-
 def find_region_files(folder: Path) -> list[Path]:
     """Find the files of region features in a folder, sorted by name."""
     return sorted(path for path in folder.iterdir() if path.is_file() and _is_region_file(path))

@@ -5,7 +5,6 @@ Pillow's decoded image is converted tile by tile, so that only one tile exists b
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import cast
@@ -33,7 +32,7 @@ def decode_jpeg(data: bytes, image: Image.Image, min_side: int | None) -> NDArra
     missing byte.
     """
     if image.mode not in ("RGB", "L"):
-        return _decode_cmyk(data, image)
+        return to_rgb(image)
     side = (min_side or 0) * _SCALE_GAP
     side = 0 if side >= min(image.size) else side
     for whole in (data, data + _END_OF_JPEG):
@@ -45,14 +44,6 @@ def decode_jpeg(data: bytes, image: Image.Image, min_side: int | None) -> NDArra
                     convert(pixels[start : start + rows])
             return pixels
     return to_rgb(image)
-
-
-def _decode_cmyk(data: bytes, image: Image.Image) -> NDArray[np.uint8]:
-    try:
-        return to_rgb(image)
-    except OSError:
-        simplejpeg.decode_jpeg(data + _END_OF_JPEG, colorspace="CMYK")
-    return to_rgb(Image.open(io.BytesIO(data + _END_OF_JPEG), formats=("JPEG", "MPO")))
 
 
 def to_rgb(image: Image.Image, data: bytes = b"") -> NDArray[np.uint8]:

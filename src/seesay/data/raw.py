@@ -54,15 +54,10 @@ def developed(data: bytes, name: str, max_pixels: int) -> bytes:
     try:
         with rawpy.imread(io.BytesIO(data)) as raw:
             return _preview(raw) or _made(raw, name, max_pixels)
-    except rawpy.LibRawFileUnsupportedError as error:
-        version = ".".join(map(str, rawpy.libraw_version))
-        raise ImageError(
-            f"{name}: a damaged raw photo, or a camera that LibRaw {version} does not know; export it "
-            f"as JPEG."
-        ) from error
     except rawpy.LibRawError as error:
-        reason = error.args[0].decode(errors="replace") if error.args else type(error).__name__
-        raise ImageError(f"{name}: truncated or damaged ({reason}).") from error
+        raise ImageError(
+            f"{name}: a damaged raw photo, or one of a camera that LibRaw does not know; export it as JPEG."
+        ) from error
 
 
 def _preview(raw: rawpy.RawPy) -> bytes | None:
@@ -87,13 +82,8 @@ def _preview(raw: rawpy.RawPy) -> bytes | None:
         return data
     # Few previews have an orientation of their own, but the raw file has one.
     exif[ExifTags.Base.Orientation] = _ORIENTATIONS.get(raw.sizes.flip, 1)
-    return _with_exif(data, exif.tobytes())
-
-
-def _with_exif(jpeg: bytes, exif: bytes) -> bytes:
-    """A JPEG with an EXIF segment before all others."""
-    segment = b"Exif\0\0" + exif.removeprefix(b"Exif\0\0")
-    return jpeg[:2] + b"\xff\xe1" + struct.pack(">H", len(segment) + 2) + segment + jpeg[2:]
+    segment = b"Exif\0\0" + exif.tobytes().removeprefix(b"Exif\0\0")
+    return data[:2] + b"\xff\xe1" + struct.pack(">H", len(segment) + 2) + segment + data[2:]
 
 
 def _made(raw: rawpy.RawPy, name: str, max_pixels: int) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -15,7 +17,6 @@ from seesay.data.characters import composed
 from seesay.data.corpus import Box, Corpus, CorpusImage, Issues, Omission, Sentence
 from seesay.data.features import FeatureRows
 from seesay.data.images import EncodedImage
-from seesay.data.known import known_name
 from seesay.data.readers.files import canonical_split, read_lines, seeded_splits
 from seesay.data.readers.finder import ImageFinder
 from seesay.data.sources import Source
@@ -38,6 +39,26 @@ UNREADABLE_IMAGE = Omission("image unreadable, dropped with its phrases")
 CLIPPED_BOX = "box reaches outside its image, clipped"
 OUTSIDE_BOX = Omission("box outside its image or without area, dropped")
 
+# Published corpora, for which recipes have settings, and papers print rows.
+_BY_SIZES = {  # images of train and val
+    (29_000, 1_014): "flickr30k",
+    (29_783, 1_000): "flickr30k",
+    (82_783, 5_000): "coco",
+    (113_287, 5_000): "coco",
+}
+_ALIASES = {
+    "f8k": "flickr8k",
+    "f30k": "flickr30k",
+    "mscoco": "coco",
+    **{f"{name}{year}": "coco" for name in ("coco", "mscoco") for year in ("14", "17", "2014", "2017")},
+}
+_ALIASES |= {name: name for name in ("flickr8k", "flickr30k", "coco")}
+_WITH_BOXES = {"flickr8k": "flickr8k-phrases", "flickr30k": "flickr30k-entities"}
+# What the names of files and folders of features and annotations also contain.
+_FURTHER = re.compile(
+    "annotations|bottomup|butd|captions|dataset|data|entities|features|images|karpathy|phrases|precomp"
+    "|sentences|splits?|(faster)?rcnn|resnet[0-9]*|vgg[0-9]*"
+)
 _UNSPLIT = ""
 _TOLERANCE = 0.5  # pixels; a smaller excess comes from rounding another size, and is not an issue
 
@@ -317,3 +338,27 @@ def _cleaned(text: str) -> str:
 def printable(text: str) -> str:
     """Replace lone surrogates, as in a file name that is not UTF-8, by U+FFFD, which can be encoded."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def known_name(name: str, images: Iterable[CorpusImage], has_boxes: bool) -> str:
+    """Return the name of the published corpus that a corpus is, or its own name if it is none.
+
+    Sizes of splits are trusted more than names, which may be those of another corpus or of nothing.
+
+    Args:
+        name: of the folder or file, or the one that the file states.
+        images: of all splits.
+        has_boxes: whether they are described by phrases with boxes.
+
+    Example:
+        >>> [known_name(name, (), has_boxes=False) for name in ("f30k_precomp", "MSCOCO", "coco-text")]
+        ['flickr30k', 'coco', 'coco-text']
+        >>> known_name("Flickr30kEntities", (), has_boxes=True)
+        'flickr30k-entities'
+    """
+    splits = Counter(image.split for image in images)
+    letters = "".join(re.findall("[a-z0-9]", name.casefold()))
+    found = _BY_SIZES.get((splits["train"], splits["val"])) or _ALIASES.get(_FURTHER.sub("", letters))
+    if found is None:
+        return name
+    return _WITH_BOXES.get(found, found) if has_boxes else found

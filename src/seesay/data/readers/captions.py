@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
 from seesay.data.corpus import Omission
-from seesay.data.features import RegionFiles, find_region_files, id_text, ids_beside, open_region_files
+from seesay.data.features import RegionFiles, find_region_files, id_text, ids_beside
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import NO_SPLIT_LISTED, REPEATED_IMAGE, UNKNOWN_IMAGE, CorpusBuilder
 from seesay.data.readers.files import (
@@ -58,7 +58,10 @@ class KarpathyReader(Reader):
         builder.name = name if isinstance(name, str) else file.stem
         arrays = find_region_files(file.parent)
         builder.uses(*arrays, *map(ids_beside, arrays))
-        features = open_region_files(arrays)
+        try:  # as one array, if their shapes and images allow it
+            features = [RegionFiles(arrays)] if arrays else []
+        except SeesayError:
+            features = [RegionFiles([array]) for array in arrays]
         for index, record in enumerate(records):
             where = f"{file}: images[{index}]"
             if self.skips and need(record, "split", str, where) == self.skips:
@@ -205,7 +208,9 @@ class FlickrTokenReader(Reader):
     order = 30
 
     def files(self, path: Path) -> list[Path]:
-        return [file for file in ([path] if path.is_file() else _near(path)) if _is_token(file)]
+        files = [path] if path.is_file() else _near(path)
+        names = (".token", ".token.txt")
+        return [f for f in files if f.name.lower().endswith(names) and "lemma" not in f.name.lower()]
 
     def add(self, path: Path, builder: CorpusBuilder) -> None:
         (file,) = self.find(path, single=True)
@@ -213,38 +218,26 @@ class FlickrTokenReader(Reader):
         builder.name = root.resolve().name
         lists = ((list_, match[1]) for list_ in _near(root) if (match := _SPLIT_LIST.fullmatch(list_.name)))
         splits = builder.read_split_lists(lists, _stem)
-        described = _add_lines(file, splits, builder)
+        described: set[str] = set()
+        for number, line in enumerate(read_lines(file), start=1):
+            where = f"{file}:{number}"
+            match = _TOKEN_LINE.fullmatch(line)
+            if match is None:
+                if line.strip():
+                    builder.issues.add(MALFORMED_LINE, where)
+                continue
+            key = match["key"] or match["bare"]
+            name, text = key.rpartition("#")[0], match["text"] or ""
+            split = splits.get(_stem(name))
+            if split or not splits:
+                at = builder.find_image(name, split, where)
+                if not builder.is_repeated(key, text, at, where):
+                    builder.sentence(text, at, where)
+            elif name not in described:
+                builder.issues.add(NO_SPLIT_LISTED, f"{where} {name}")
+            described.add(name)
         for stem in sorted(splits.keys() - {_stem(name) for name in described}):
             builder.find_image(f"{stem}.jpg", splits[stem], f"{root}: in the {splits[stem]} list,")
-
-
-def _add_lines(file: Path, splits: dict[str, str], builder: CorpusBuilder) -> set[str]:
-    """Add sentences and their images; return the names of all images that have a line."""
-    described: set[str] = set()
-    for number, line in enumerate(read_lines(file), start=1):
-        where = f"{file}:{number}"
-        match = _TOKEN_LINE.fullmatch(line)
-        if match is None:
-            if line.strip():
-                builder.issues.add(MALFORMED_LINE, where)
-            continue
-        key = match["key"] or match["bare"]
-        name, text = key.rpartition("#")[0], match["text"] or ""
-        split = splits.get(_stem(name))
-        if splits and split is None:
-            if name not in described:
-                builder.issues.add(NO_SPLIT_LISTED, f"{where} {name}")
-        else:
-            at = builder.find_image(name, split, where)
-            if not builder.is_repeated(key, text, at, where):
-                builder.sentence(text, at, where)
-        described.add(name)
-    return described
-
-
-def _is_token(path: Path) -> bool:
-    name = path.name.lower()
-    return "lemma" not in name and name.endswith((".token", ".token.txt"))
 
 
 def _near(folder: Path) -> list[Path]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 from xml.etree import ElementTree
@@ -20,22 +19,12 @@ from seesay.data.readers.tables import TableFormat
 _MOST_PAIRS = 10_000  # names times boxes of one object; real annotations have a few
 BAD_ANNOTATION = Omission("annotation missing, truncated or malformed, image dropped")
 NOT_VISUAL = "non-visual phrase, left out"
-SCENE_ONLY = "phrase of the whole scene without a box, left out"
 NO_BOX = "phrase without a box, left out"
 # Takes linear time: "[" begins another phrase, and possessive quantifiers (++) do not backtrack.
 _PHRASE = re.compile(r"\[/EN#(?P<entity>[^/\s\[\]]++)/(?P<kinds>[^\s\[]++)\s++(?P<words>[^\[\]]*+)\]")
 GUESSED_SIZE = "box on an image of guessed size outside train, left out"
 _TABLE = TableFormat(("image",), ("phrase",), ("x1",), ("y1",), ("x2",), ("y2",))
 _Key = tuple[int, int | None, str, str | None, tuple[float, float] | None]
-
-
-@dataclass(slots=True)
-class _Annotation:
-    """The annotation of one image: its size, the boxes of each entity, and the entities that are scenes."""
-
-    frame: tuple[float, float]
-    boxes: dict[str, list[Box]] = field(default_factory=dict)
-    scenes: set[str] = field(default_factory=set)
 
 
 class _NoDoctype(ElementTree.TreeBuilder):
@@ -76,7 +65,7 @@ class Flickr30kEntitiesReader(Reader):
 def _read_image(annotations: Path, sentences: Path, split: str | None, builder: CorpusBuilder) -> None:
     builder.uses(annotations)
     try:
-        annotation = _parse(annotations.read_bytes())
+        frame, boxes_of = _parse(annotations.read_bytes())
     except (OSError, ValueError, LookupError, ElementTree.ParseError) as error:  # LookupError: bad encoding
         builder.issues.add(BAD_ANNOTATION, f"{annotations}: {error}")
         return
@@ -87,42 +76,37 @@ def _read_image(annotations: Path, sentences: Path, split: str | None, builder: 
         where = f"{sentences}:{number + 1}"
         for match in _PHRASE.finditer(line):
             entity, kinds = match["entity"], tuple(match["kinds"].split("/"))
-            boxes = annotation.boxes.get(entity)
-            if boxes is None:
-                scene = SCENE_ONLY if entity in annotation.scenes else NO_BOX
-                builder.issues.add(NOT_VISUAL if "notvisual" in kinds else scene, f"{where} {match['words']}")
-                continue
-            builder.phrase(match["words"], at, boxes, where, annotation.frame, entity, kinds, number)
+            if entity in boxes_of:
+                builder.phrase(match["words"], at, boxes_of[entity], where, frame, entity, kinds, number)
+            else:
+                kind = NOT_VISUAL if "notvisual" in kinds else NO_BOX
+                builder.issues.add(kind, f"{where} {match['words']}")
 
 
-def _parse(data: bytes) -> _Annotation:
+def _parse(data: bytes) -> tuple[tuple[float, float], dict[str, list[Box]]]:
+    """Return the size of the image, and the boxes of each entity."""
     root = ElementTree.fromstring(data, parser=ElementTree.XMLParser(target=_NoDoctype()))
-    found = _Annotation((_number(root, "size/width"), _number(root, "size/height")))
-    if min(found.frame) < 1:
-        raise ValueError(f"size {found.frame}")
+    frame, boxes = (_number(root, "size/width"), _number(root, "size/height")), dict[str, list[Box]]()
+    if min(frame) < 1:
+        raise ValueError(f"size {frame}")
     for item in root.iter("object"):
         names = [name.text.strip() for name in item.iter("name") if name.text]
         corners_of = list(item.iter("bndbox"))
         if len(names) * len(corners_of) > _MOST_PAIRS:
             raise ValueError(f"an object with {len(names)} names and {len(corners_of)} boxes")
-        if item.findtext("scene", "0").strip() == "1":
-            found.scenes.update(names)
         for corners in corners_of:
             pixels = [_number(corners, key) for key in ("xmin", "ymin", "xmax", "ymax")]
             box: Box = tuple(from_inclusive([pixels])[0].tolist())
             for name in names:
-                found.boxes.setdefault(name, []).append(box)
-    return found
+                boxes.setdefault(name, []).append(box)
+    return frame, boxes
 
 
 def _number(element: ElementTree.Element, path: str) -> float:
-    text = element.findtext(path)
-    if text is None:
-        raise ValueError(f"no <{path}>")
-    number = float(text)
-    if not abs(number) < MOST_PIXELS:  # also rejects NaN
-        raise ValueError(f"<{path}> is {text}")
-    return number
+    text = element.findtext(path, "")
+    if not abs(float(text or "nan")) < MOST_PIXELS:  # also rejects NaN
+        raise ValueError(f"<{path}> is '{text}'")
+    return float(text)
 
 
 _Pixels = Annotated[float, Field(ge=-MOST_PIXELS, le=MOST_PIXELS)]

@@ -114,7 +114,8 @@ class TableFormat:
         if suffix == ".xlsx":
             cells = _sheet(file, issues)
             names = _numbered("" if cell is None else str(cell) for cell in next(cells, []))
-            return names, _sheet_rows(cells, names, file)
+            rows = ((number, row) for number, row in enumerate(cells, start=2) if row != [None] * len(row))
+            return names, ((f"{file}:{at}", dict(zip(names, row, strict=False))) for at, row in rows)
         data = read_bytes(file)
         text = _decoded(data, file, issues)
         if suffix == ".json":
@@ -301,17 +302,11 @@ def _sheet(file: Path, issues: Issues) -> Iterator[list[Any]]:
                     issues.add(PICTURE_IN_SHEET, f"{file}: {name}")
         book = load_workbook(file, read_only=True, data_only=True)
         try:
-            yield from map(list, book.worksheets[0].iter_rows(values_only=True))
+            for row in book.worksheets[0].iter_rows(values_only=True):
+                yield [cell if isinstance(cell, str | int | float | None) else str(cell) for cell in row]
         finally:
             book.close()
     except SeesayError:
         raise
     except Exception as error:  # openpyxl raises nearly anything on damaged files
         raise SeesayError(f"{file}: damaged, or not an .xlsx file ({first_line(error)}).") from error
-
-
-def _sheet_rows(rows: Iterable[list[Any]], names: list[str], file: Path) -> Iterator[_Record]:
-    for number, row in enumerate(rows, start=2):
-        if any(cell is not None for cell in row):
-            cells = [cell if isinstance(cell, str | int | float | None) else str(cell) for cell in row]
-            yield f"{file}:{number}", dict(zip(names, cells, strict=False))
