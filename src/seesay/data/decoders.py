@@ -211,7 +211,7 @@ def main() -> None:
         try:
             image = EncodedImage(data, request["name"], request["pixels"] or MAX_PIXELS)
             pixels = image.pixels(request["side"]) if request["pixels"] else _NO_PIXELS
-            head = {"shape": pixels.shape[:2], "size": image.size, "taken": image.taken}
+            head: dict[str, Any] = {"shape": pixels.shape[:2], "size": image.size, "taken": image.taken}
             head |= {"facts": image.facts, "upright": image.is_upright_in_browsers}
         except ImageError as error:
             again = isinstance(error, UnavailableImageError)

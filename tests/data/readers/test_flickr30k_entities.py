@@ -44,7 +44,7 @@ def test_boxes_chains_kinds_and_sentences(entities, tmp_path):
     assert (again.text, again.chain, again.number) == ("The men", "1", 1)
     assert corpus.issues.counts[NOT_VISUAL] == 1
     assert corpus.issues.counts[NO_BOX] == 2
-    assert corpus.issues.examples[NO_BOX][0].endswith("100.txt:2 the sky")
+    assert corpus.issues.examples[NO_BOX][1].endswith("100.txt:2 the sky")
 
 
 def test_lists_give_the_splits(entities, tmp_path):
