@@ -23,7 +23,6 @@ from starlette.types import Receive, Scope, Send
 from seesay.web import log_line
 from seesay.web.service import Service
 
-REVALIDATE = "private, no-cache"  # an id keeps its meaning, but its file may change
 _PIECE = 1 << 18  # bytes that are read at once
 _NOT_IN_NAMES = re.compile(r'[\\:*?"<>|\x00-\x1f]')  # Windows takes \ for a folder and : for a drive
 
@@ -86,8 +85,8 @@ def file_response(service: Service, file: FileIO, name: str, type_: str, known: 
 
 
 def kept_as(tag: str) -> dict[str, str]:
-    """Return the headers of what a client may keep under an ETag."""
-    return {"ETag": tag, "Cache-Control": REVALIDATE}
+    """Return the headers of what a client may keep under an ETag: an id stays, but its file may change."""
+    return {"ETag": tag, "Cache-Control": "private, no-cache"}
 
 
 def unchanged(tag: str, if_none_match: str | None) -> Response | None:

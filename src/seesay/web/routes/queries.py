@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, HTTPException, Query
+from fastapi import APIRouter, Query
 
 from seesay.encoders.regions import SIDE
 from seesay.grounding import Grounding
@@ -112,7 +112,12 @@ async def _found(
 
 
 _Phrases = Annotated[
-    str, Query(max_length=MAX_CHARACTERS, description="a phrase, or a sentence whose noun phrases are found")
+    str,
+    Query(
+        max_length=MAX_CHARACTERS,
+        pattern=r"\S",
+        description="a phrase, or a sentence whose noun phrases are found",
+    ),
 ]
 _Boxes = Annotated[int, Query(ge=1, le=20, description="maximum number of boxes of a phrase")]
 
@@ -120,7 +125,6 @@ _Boxes = Annotated[int, Query(ge=1, le=20, description="maximum number of boxes 
 @router.post("/ground", tags=["grounding"], responses=failures(413, 422, 507))
 async def ground(service: TheService, image: Upload, q: _Phrases, limit: _Boxes = 1) -> GroundingAnswer:
     """Find the boxes of the phrases of a sentence in an uploaded image."""
-    _check(q)
     found = await service.with_upload(image, lambda photo: service.ground(photo, q, limit), SIDE)
     return GroundingAnswer.model_validate(found.to_dict())
 
@@ -130,7 +134,6 @@ async def ground_indexed(
     service: TheService, served: TheIndex, id: Id, q: _Phrases, limit: _Boxes = 1
 ) -> GroundingAnswer:
     """Find the boxes of the phrases of a sentence in an image of the index."""
-    _check(q)
 
     def work() -> Grounding:
         item = served.image(id)
@@ -139,8 +142,3 @@ async def ground_indexed(
 
     found = await service.run(work, service.pictures)
     return GroundingAnswer.model_validate(found.to_dict())
-
-
-def _check(sentence: str) -> None:
-    if not sentence.strip():
-        raise HTTPException(422, "The sentence is empty; name what to find.")
