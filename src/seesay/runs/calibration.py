@@ -151,11 +151,8 @@ def probability(log_odds: ArrayLike) -> Floats:
 class ScoreCalibration:
     """Logistic functions from a run's scores to probabilities, for queries of different lengths.
 
-    From one to ten words, without articles, parameters are interpolated by the logarithm of their number.
-
-    Attributes:
-        of_words: for queries of a single word.
-        of_sentences: for queries of ten words or more.
+    From one word to ten, without articles, parameters are interpolated by the logarithm of their number,
+    between `of_words` and `of_sentences`.
 
     Example:
         >>> from seesay.runs.calibration import Calibration, ScoreCalibration
@@ -215,7 +212,7 @@ def best_is_right(log_odds: float, standing: float, images: int) -> float:
     Args:
         log_odds: of the best image, judged by its own score.
         standing: its score less the gallery's mean, in standard deviations of the gallery's scores.
-        images: the number of images of the gallery.
+        images: of the gallery.
 
     Example:
         >>> round(best_is_right(2.0, 4.0, 200), 2), round(best_is_right(2.0, 4.0, 20_000), 2)
@@ -226,14 +223,9 @@ def best_is_right(log_odds: float, standing: float, images: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ScoreMixture:
-    """Two normal distributions of a query's scores, of unrelated and of related images.
+    """Two normal distributions of a query's scores: of unrelated images, and of related (`right_`) ones.
 
-    Attributes:
-        centre: mean score of unrelated images.
-        spread: their standard deviation.
-        right_centre: mean score of related images.
-        right_spread: their standard deviation.
-        share: the share of related images.
+    `centre` and `spread` are means and standard deviations, `share` is that of related images.
 
     Example:
         >>> import numpy as np
@@ -253,12 +245,7 @@ class ScoreMixture:
 
     @classmethod
     def fit(cls, scores: ArrayLike, unit: float) -> Self:
-        """Fit to the scores (n,) of images.
-
-        Args:
-            scores: n is at least 1.
-            unit: standard deviation of the scores of a typical query, the unit of the priors.
-        """
+        """Fit to the scores (n,) of one image or more; the `unit` of the priors, see `usual_unit`."""
         values = np.asarray(scores, np.float64)
         # The lower half of the scores locates unrelated images, even if the upper half is of related ones.
         low, middle, high = np.quantile(values, [_LOW, _HIGH - _LOW, _HIGH])
@@ -329,8 +316,8 @@ def chances(scores: ArrayLike, gallery: ArrayLike, images: int, unit: float) -> 
     Args:
         scores: (k,) of the images, the best of the gallery among them.
         gallery: scores (s,) of all its images, or of a sample.
-        images: number of images of the gallery.
-        unit: as for `ScoreMixture.fit`.
+        images: their number.
+        unit: see `usual_unit`.
 
     Example:
         >>> import numpy as np
