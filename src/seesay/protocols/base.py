@@ -193,17 +193,14 @@ class Options:
     at: tuple[int, ...] = ()
 
 
-Need = Literal["scores", "embeddings", "run", "phrases"]
-
-
 class Protocol(ABC, Generic[_S]):
     """A way to measure a split, given as a `Subject` or, if it needs a run, a `RunSubject`.
 
     Attributes:
         name: the name in recipes, tables and on the command line.
         summary: one line of help.
-        needs: what the subject must provide: "scores" of all pairs, "embeddings" whose inner products are the
-            scores, a "run", or "phrases" with boxes and a run that grounds them.
+        needs: what the subject must provide: "scores" of all pairs, a "run", or "phrases" with boxes and a
+            run that grounds them.
         monitor: the metric that training watches.
         columns: the metrics that a table of several results shows; by default those of the whole result.
         metrics: of the whole result, without options; empty if they are not known before it is measured.
@@ -213,7 +210,7 @@ class Protocol(ABC, Generic[_S]):
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    needs: ClassVar[Need] = "scores"
+    needs: ClassVar[Literal["scores", "run", "phrases"]] = "scores"
     monitor: ClassVar[str] = "mR"
     columns: ClassVar[tuple[str, ...]] = ()
     metrics: ClassVar[tuple[str, ...]] = ()
@@ -250,10 +247,11 @@ class Protocol(ABC, Generic[_S]):
         found: dict[str, Value] = {}
         ends: dict[str, Interval | None] = {}
         for part, folds in samples:
-            found |= rounded_metrics(folds, part)
+            means = of_part(part, mean_metrics(folds)).items()
+            found |= {name: None if value != value else round(value, 3) for name, value in means}
             if options.resamples:
-                exact = intervals(folds, options.resamples)
-                ends |= of_part(part, {name: each and each.rounded() for name, each in exact.items()})
+                exact = intervals(folds, options.resamples).items()
+                ends |= of_part(part, {name: each and each.rounded() for name, each in exact})
         result = Result(
             protocol=self.name,
             split=subject.split,
@@ -288,12 +286,6 @@ def read_result(values: Mapping[str, Any]) -> Result:
         return Result.model_validate(values)
     except ValidationError as failure:
         raise SeesayError(describe(failure, Result)) from failure
-
-
-def rounded_metrics(folds: Sequence[Sample], part: str = "") -> dict[str, Value]:
-    """Return the metrics of a part averaged over folds: to three decimals, None for NaN."""
-    means = of_part(part, mean_metrics(folds))
-    return {name: None if value != value else round(value, 3) for name, value in means.items()}
 
 
 _V = TypeVar("_V")

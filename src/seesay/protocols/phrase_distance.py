@@ -73,8 +73,8 @@ def both_distances(
     phrases = [[chunk.text for chunk in noun_phrases(text)] for text in inputs.corpus.texts()]
     unique = sorted({phrase for some in phrases for phrase in some})
     nearest = nearest_regions(phrase_run, inputs.corpus, unique)
-    d_rp = mean_over_phrases(_distance(nearest), phrases, unique)
-    return inputs.corpus, (_distance(cosines), d_rp)
+    distance, to_regions = (np.sqrt(np.clip(2 - 2 * each, 0, None)) for each in (cosines, nearest))
+    return inputs.corpus, (distance, mean_over_phrases(to_regions, phrases, unique))
 
 
 def nearest_regions(run: Run, corpus: Corpus, phrases: list[str]) -> Matrix:
@@ -89,7 +89,10 @@ def nearest_regions(run: Run, corpus: Corpus, phrases: list[str]) -> Matrix:
     if settings is None:
         raise SeesayError(f"{run.name}: matches whole images; the combination needs a grounding run.")
     encoder, count = run.config.encoders[0], settings.proposals
-    images = _measured(corpus.images) if settings.geometry else corpus.images
+    images: Sequence[CorpusImage] = corpus.images
+    if settings.geometry:
+        sizes = [EncodedImage(i.source.read(), i.name).size if i.source else i.size for i in images]
+        images = [replace(image, size=size) for image, size in zip(images, sizes, strict=True)]
     if (file := box_file_of(encoder, corpus.root)) is not None:
         fill = read_regions(file, images, count, further=False)
     else:
@@ -108,13 +111,6 @@ def nearest_regions(run: Run, corpus: Corpus, phrases: list[str]) -> Matrix:
     return nearest
 
 
-def _measured(images: Sequence[CorpusImage]) -> list[CorpusImage]:
-    return [
-        replace(image, size=EncodedImage(image.source.read(), image.name).size) if image.source else image
-        for image in images
-    ]
-
-
 def mean_over_phrases(distance: Matrix, phrases: list[list[str]], unique: list[str]) -> Matrix:
     """Average over each sentence's phrases, (n, m) from (n, n_phrases); NaN for a sentence without one."""
     column = {phrase: number for number, phrase in enumerate(unique)}
@@ -123,8 +119,3 @@ def mean_over_phrases(distance: Matrix, phrases: list[list[str]], unique: list[s
         if some:
             means[:, sentence] = distance[:, [column[phrase] for phrase in some]].mean(axis=1)
     return means
-
-
-def _distance(cosines: Matrix) -> Matrix:
-    distance: Matrix = np.sqrt(np.clip(2 - 2 * cosines, 0, None))
-    return distance

@@ -26,7 +26,6 @@ class SentenceToSentence(Protocol[Subject]):
 
     name = "sentence-to-sentence"
     summary = "every sentence is a query for the other sentences of its image"
-    needs = "embeddings"
     monitor = "R@1"
     metrics = METRICS
     options = ("at",)
