@@ -12,7 +12,6 @@ import struct
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -173,7 +172,9 @@ def scanned(
         k: at most the number of rows.
         rows: a mask of the rows that are compared; by default all.
     """
-    faiss: Any = import_module("faiss")  # which takes long; its stubs are of C++
+    import faiss as stubbed  # here, as it takes long
+
+    faiss: Any = stubbed  # whose stubs are of C++
     scalar = faiss.ScalarQuantizer(len(query), faiss.ScalarQuantizer.QT_fp16)
     at, scores, start = np.empty(0, np.int64), np.empty(0, np.float32), 0
     for block in blocks:
