@@ -26,6 +26,7 @@ from seesay.losses import (
     MultiLabelLoss,
     PairMarginLoss,
     Relations,
+    ScoreLoss,
     SoftMarginLoss,
     TripletLoss,
 )
@@ -201,9 +202,10 @@ def test_your_own_matcher_trains_with_every_loss_of_embeddings(kind: str) -> Non
 @pytest.mark.parametrize("kind", OF_MATRICES)
 def test_wrong_scores_are_named(kind: str) -> None:
     loss, ids = of_matrix(kind), torch.arange(N)
-    for scores, got in ((matrix()[:4], r"\(4, 5\)"), (matrix()[0], r"\(5,\)")):
-        with pytest.raises(SeesayError, match=rf"scores: expected shape \(n, n\), got {got}"):
-            loss(scores, ids, matrix())
+    with pytest.raises(SeesayError, match=r"image_ids: expected the row .* 0 to 3, because 4 images and 5"):
+        loss(matrix()[:4], ids, matrix()[:4])
+    with pytest.raises(SeesayError, match=r"scores: expected shape \(n, m\) of images.* got \(5,\)"):
+        loss(matrix()[0], ids, matrix())
     for wrong, got in ((ids[:3], r"\(3,\)"), (ids / 2, r"\(5,\) of torch.float32"), (["a"] * 5, "list")):
         with pytest.raises(SeesayError, match=rf"image_ids: expected shape \(5,\) .* got {got}"):
             loss(matrix(), wrong, matrix())
@@ -220,6 +222,16 @@ def test_ids_may_be_a_list_or_an_array(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", OF_MATRICES)
+def test_images_with_several_sentences_each_are_the_pairs_of_all_sentences(kind: str) -> None:
+    loss, owners = of_matrix(kind), torch.tensor([0, 0, 1, 2, 2])
+    few, teacher = matrix()[:3], matrix().flip(0)[:3]
+    torch.manual_seed(0)
+    found = loss(few, owners, teacher)
+    torch.manual_seed(0)
+    assert found.item() == loss(few[owners], owners, teacher[owners]).item()
+
+
+@pytest.mark.parametrize("kind", OF_MATRICES)
 def test_shared_sentences_of_other_images_count_as_those_of_one_image(kind: str) -> None:
     loss, teacher = loss_of(kind), [matrix().flip(0)] if kind == "distillation" else []
     ids, same = torch.arange(N), torch.tensor([0, 1, 1, 2, 0])
@@ -228,8 +240,14 @@ def test_shared_sentences_of_other_images_count_as_those_of_one_image(kind: str)
     torch.manual_seed(0)
     found = loss(matrix(), ids, *teacher, shared=same[:, None] == same)
     assert found.item() == merged.item()
+    few, owners = matrix()[:3], torch.tensor([0, 0, 1, 2, 2])
+    shared = torch.zeros(3, N, dtype=torch.bool)
+    torch.manual_seed(0)
+    plain = loss(few, owners, *(each[:3] for each in teacher))
+    torch.manual_seed(0)
+    assert loss(few, owners, *(each[:3] for each in teacher), shared=shared).item() == plain.item()
     with pytest.raises(SeesayError, match=r"shared: expected shape \(5, 5\), got \(3, 5\)"):
-        loss(matrix(), ids, *teacher, shared=torch.zeros(3, N, dtype=torch.bool))
+        loss(matrix(), ids, *teacher, shared=shared)
 
 
 @pytest.mark.parametrize("kind", OF_MATRICES)
@@ -263,12 +281,54 @@ def test_a_batch_knows_which_sentences_are_shared(kind: str) -> None:
     assert values[1] != values[2]
 
 
+@pytest.mark.parametrize("kind", OF_MATRICES)
+def test_without_reduction_there_is_a_loss_for_each_pair(kind: str) -> None:
+    loss, ids = loss_of(kind), torch.tensor([0, 1, 1, 2, 3])
+    more = [matrix().flip(0)] if kind == "distillation" else []
+    torch.manual_seed(0)
+    mean = loss(matrix(), ids, *more)
+    loss.reduction = "none"
+    torch.manual_seed(0)
+    each = loss(matrix(), ids, *more)
+    assert each.shape == (N,)
+    assert each.mean().item() == pytest.approx(mean.item(), rel=1e-5)
+
+
+class Matching(ScoreLoss):
+    """A loss of somebody's own that knows nothing of shared sentences."""
+
+    def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
+        return -scores.diagonal().mean()
+
+
+def test_your_own_loss_need_not_know_shared_sentences() -> None:
+    shared = replace(batch([0, 1, 2]), shared=torch.eye(3, dtype=torch.bool))
+    (value,) = Matching().batch_losses(Own(), shared)
+    assert value.isfinite()
+
+
+def test_a_recipe_cannot_learn_from_a_loss_of_each_pair() -> None:
+    with pytest.raises(SeesayError, match="'none' is no single number to learn from"):
+        LOSSES.parse({"kind": "margin", "reduction": "none"})
+
+
 def test_a_scale_can_be_learned_as_in_open_clip() -> None:
     scale = torch.nn.Parameter(torch.tensor(2.0))
     ContrastiveLoss(scale=1.0)(scale.exp() * matrix(), torch.arange(N)).backward()
     assert scale.grad is not None
     same = ContrastiveLoss(scale=3.0)(matrix(), torch.arange(N))
     assert ContrastiveLoss(scale=1.0)(3.0 * matrix(), torch.arange(N)).item() == same.item()
+
+
+def test_triplets_of_images_with_several_sentences_need_no_repeated_images() -> None:
+    generator = torch.Generator().manual_seed(0)
+    images = torch.nn.functional.normalize(torch.randn(4, 6, generator=generator), dim=1)
+    sentences = torch.nn.functional.normalize(torch.randn(9, 6, generator=generator), dim=1)
+    owners = [0, 0, 0, 1, 1, 2, 3, 3, 3]
+    loss = TripletLoss(margin=0.5, lambda3=0.1, lambda4=0.2)
+    assert loss(images, sentences, owners).item() == loss(images[owners], sentences, owners).item()
+    with pytest.raises(SeesayError, match="expected the row of each sentence's image, 0 to 3"):
+        loss(images, sentences, [number + 100 for number in owners])
 
 
 @pytest.mark.parametrize(
@@ -329,7 +389,7 @@ def test_a_loss_accepts_words_and_vectors() -> None:
         (lambda: SoftMarginLoss(top_k=0), "top_k: input should be greater than 0, got 0"),
         (
             lambda: SoftMarginLoss(reduction="max"),
-            "reduction: input should be 'mean' or 'sum', got 'max'",
+            "reduction: input should be 'mean', 'sum' or 'none', got 'max'",
         ),
         (lambda: MarginLoss(-1), "margin: input should be greater than 0, got -1"),
         (lambda: MarginLoss(math.nan), "margin: .* finite number, got nan"),

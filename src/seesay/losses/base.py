@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from seesay.errors import SeesayError
 
 Reduction: TypeAlias = Literal["mean", "sum"]
+PairReduction: TypeAlias = Literal["mean", "sum", "none"]  # "none": a loss for each pair
 Ids: TypeAlias = Tensor | NDArray[Any] | Sequence[int]
 Positions: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -96,7 +98,10 @@ class Batch:
 
 
 class Loss(nn.Module):
-    """Base class of losses. Those that sum over pairs take `reduction`: the "mean" over them, or the "sum".
+    """Base class of losses.
+
+    Those that sum over pairs take `reduction`: the "mean" over them, the "sum", or "none" for a loss of each
+    pair, (n,), which a recipe cannot learn from.
 
     Attributes:
         needs: the methods of a matcher that the loss calls.
@@ -148,14 +153,16 @@ class Loss(nn.Module):
 class ScoreLoss(Loss):
     """A loss of the score matrix (n, n) of a mini-batch: row i an image, column j a sentence.
 
-    Matching pairs are on the diagonal. Pairs that are `shared`, (n, n), are no negatives: image i carries the
-    text of sentence j, too.
+    Matching pairs are on the diagonal. Losses of seesay also take (n, m) scores of n images with m sentences;
+    `image_ids` (m,) then holds the row of each sentence's image. Pairs that are `shared`, a mask of the shape
+    of the scores, are no negatives: image i carries the text of sentence j, too. A loss of your own may leave
+    out this argument.
 
     Example:
         >>> import torch
         >>> from seesay.losses import ScoreLoss
         >>> class MatchLoss(ScoreLoss):
-        ...     def forward(self, scores, image_ids, shared=None):
+        ...     def forward(self, scores, image_ids):
         ...         return -scores.diagonal().mean()
         >>> MatchLoss()(torch.eye(3), torch.arange(3))
         tensor(-1.)
@@ -166,14 +173,20 @@ class ScoreLoss(Loss):
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
         """Return the loss of each score matrix of `training_scores`."""
         all_scores = matcher.training_scores(batch.images, batch.sentences)
-        return [self(scores.float(), batch.image_ids, batch.shared) for scores in all_scores]
+        shared = (batch.shared,) if "shared" in signature(self.forward).parameters else ()
+        return [self(scores.float(), batch.image_ids, *shared) for scores in all_scores]
 
 
-def reduced(total: Tensor, count: int | Tensor, reduction: Reduction) -> Tensor:
-    """Return a sum of `count` terms, or their mean, which is zero without terms."""
+def reduced(terms: Tensor, reduction: PairReduction, count: Tensor | None = None) -> Tensor:
+    """Return the terms, their sum, or their mean, which is zero without terms.
+
+    The mean is the sum divided by `count`, if given, instead of the number of terms.
+    """
+    if reduction == "none":
+        return terms
     if reduction == "sum":
-        return total
-    return total / (count.clamp_min(1) if isinstance(count, Tensor) else max(count, 1))
+        return terms.sum()
+    return terms.sum() / (max(terms.numel(), 1) if count is None else count.clamp_min(1))
 
 
 def check_tensors(**tensors: Tensor) -> None:
@@ -183,29 +196,39 @@ def check_tensors(**tensors: Tensor) -> None:
             raise SeesayError(f"{name}: expected a torch.Tensor, got {type(tensor).__name__}.")
 
 
-def checked_negatives(scores: Tensor, image_ids: Ids, shared: Tensor | None = None) -> Tensor:
-    """Return which sentences are negatives of which images, (n, n).
+def as_pairs(scores: Tensor, image_ids: Ids, shared: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Return scores (m, m), with rows repeated if they are not square, and which of them are of negatives.
 
     Raises:
         SeesayError: a shape or type is not that of `ScoreLoss`.
     """
     check_tensors(scores=scores)
-    if scores.ndim != 2 or len(scores) != scores.shape[1]:
-        raise SeesayError(f"scores: expected shape (n, n), got {tuple(scores.shape)}.")
+    if scores.ndim != 2:
+        raise SeesayError(
+            f"scores: expected shape (n, m) of images and sentences, got {tuple(scores.shape)}."
+        )
     if shared is not None:
         check_equal_shapes(scores=scores, shared=shared)
-    return negatives(checked_ids(image_ids, len(scores), scores.device), shared)
+    ids = checked_ids(image_ids, len(scores), scores.shape[1], scores.device)
+    if len(scores) != len(ids):
+        scores, shared = scores[ids], None if shared is None else shared[ids]
+    return scores, negatives(ids, shared)
 
 
-def checked_ids(image_ids: Ids, count: int, device: torch.device) -> Tensor:
-    """Return the numbers of the images of pairs as a tensor; raise `SeesayError` unless they are (count,)."""
-    wanted = f"image_ids: expected shape ({count},) of whole numbers, one for each pair, got"
+def checked_ids(image_ids: Ids, images: int, sentences: int, device: torch.device) -> Tensor:
+    """Return `image_ids` as a tensor (sentences,): rows of the images, or any numbers if all are pairs."""
+    wanted = f"image_ids: expected shape ({sentences},) of whole numbers, one for each sentence, got"
     try:
         ids = torch.as_tensor(image_ids, device=device)
     except (TypeError, ValueError, RuntimeError):
         raise SeesayError(f"{wanted} {type(image_ids).__name__}.") from None
-    if ids.shape != (count,) or ids.is_floating_point():
+    if ids.shape != (sentences,) or ids.is_floating_point():
         raise SeesayError(f"{wanted} {tuple(ids.shape)} of {ids.dtype}.")
+    if images != sentences and bool(((ids < 0) | (ids >= images)).any()):
+        raise SeesayError(
+            f"image_ids: expected the row of each sentence's image, 0 to {images - 1}, because {images} "
+            f"images and {sentences} sentences are no pairs; got {int(ids.min())} to {int(ids.max())}."
+        )
     return ids
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.device import multiplies_bfloat16
-from seesay.losses.base import Batch, Ids, Loss, Reduction, checked_negatives, negatives, reduced
+from seesay.losses.base import Batch, Ids, Loss, PairReduction, as_pairs, negatives, reduced
 from seesay.losses.settings import register_loss
 from seesay.settings import Positive
 
@@ -32,7 +32,7 @@ class PairMarginLoss(Loss):
         count: the number of different random negatives in each direction, or all if the batch has fewer.
         mean_over: the mean is over the "pairs" or over "active" hinges, so that steps do not shrink as fewer
             negatives violate the margin.
-        reduction: "mean" or "sum".
+        reduction: "mean", "sum" or "none".
 
     Example:
         >>> import torch
@@ -48,14 +48,15 @@ class PairMarginLoss(Loss):
         margin: Positive = 0.5,
         count: PositiveInt = 1,
         mean_over: MeanOver = "pairs",
-        reduction: Reduction = "mean",
+        reduction: PairReduction = "mean",
     ) -> None:
         super().__init__()
         self.margin, self.count, self.mean_over, self.reduction = margin, count, mean_over, reduction
 
     def forward(self, scores: Tensor, image_ids: Ids, shared: Tensor | None = None) -> Tensor:
-        """Return the loss of scores (n, n) of pairs of these images (n,); see `ScoreLoss`."""
-        return self._of_matrix(scores, *self._choose(checked_negatives(scores, image_ids, shared)))
+        """Return the loss of scores (n, n) of pairs of these images (n,), or (n, m); see `ScoreLoss`."""
+        scores, negative = as_pairs(scores, image_ids, shared)
+        return self._of_matrix(scores, *self._choose(negative))
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
         """Return the loss of a pair matcher, which scores the chosen pairs or, if cheaper, all pairs."""
@@ -90,7 +91,7 @@ class PairMarginLoss(Loss):
         """Return the loss of scores (n,) and the scores of their negatives, (2, n, count)."""
         hinges = functional.relu(self.margin - matching[:, None] + negative) * there
         counted = (hinges > 0) if self.mean_over == "active" else there.any(dim=2).any(dim=0)
-        return reduced(hinges.sum(), counted.sum(), self.reduction)
+        return reduced(hinges.sum(dim=(0, 2)), self.reduction, counted.sum())
 
 
 def scores_near_margin(matcher: Any, images: Tensor, sentences: Tensor, margin: float) -> Tensor:

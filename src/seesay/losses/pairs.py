@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.losses.base import Batch, Loss, Reduction, check_equal_shapes, negatives, reduced
+from seesay.losses.base import Batch, Loss, PairReduction, check_equal_shapes, negatives, reduced
 from seesay.losses.settings import register_loss
 from seesay.settings import Positive
 
@@ -20,7 +20,7 @@ class LogisticLoss(Loss):
     """Logistic loss on pairs, eq. 7: the mean of log(1 + exp(-z·p)) over scores p and labels z.
 
     Args:
-        reduction: "mean" over the pairs, or their "sum".
+        reduction: "mean" over the pairs, their "sum", or "none".
 
     Example:
         >>> import torch
@@ -32,7 +32,7 @@ class LogisticLoss(Loss):
     needs = ("encode_images", "encode_sentences", "score_pairs")
     phrases = "pairs"
 
-    def __init__(self, reduction: Reduction = "mean") -> None:
+    def __init__(self, reduction: PairReduction = "mean") -> None:
         super().__init__()
         self.reduction = reduction
 
@@ -41,7 +41,7 @@ class LogisticLoss(Loss):
         check_equal_shapes(scores=scores, labels=labels)
         if not bool((labels.abs() == 1).all()):
             raise SeesayError("labels: expected +1 and -1 only, got other numbers.")
-        return reduced(functional.softplus(-labels * scores).sum(), scores.numel(), self.reduction)
+        return reduced(functional.softplus(-labels * scores), self.reduction)
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
         """Return the loss on the batch's labelled pairs.
@@ -74,7 +74,7 @@ class MultiLabelLoss(Loss):
     which may also be probabilities.
 
     Args:
-        reduction: "mean" over the images, or their "sum".
+        reduction: "mean" over the images, their "sum", or "none".
 
     Example:
         >>> import torch
@@ -85,7 +85,7 @@ class MultiLabelLoss(Loss):
 
     learns_concepts = True
 
-    def __init__(self, reduction: Reduction = "mean") -> None:
+    def __init__(self, reduction: PairReduction = "mean") -> None:
         super().__init__()
         self.reduction = reduction
 
@@ -95,8 +95,8 @@ class MultiLabelLoss(Loss):
         if not bool(((targets >= 0) & (targets <= 1)).all()):
             raise SeesayError("targets: expected numbers in 0..1, got others.")
         wanted = targets.to(logits.dtype)
-        total = functional.binary_cross_entropy_with_logits(logits, wanted, reduction="sum")
-        return reduced(total, len(logits), self.reduction)
+        terms = functional.binary_cross_entropy_with_logits(logits, wanted, reduction="none")
+        return reduced(terms.sum(dim=1), self.reduction)
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
         """Return the loss of a classifier of concepts."""

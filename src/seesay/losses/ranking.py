@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import torch
 from pydantic import PositiveInt
 from torch import Tensor
 from torch.nn import functional
@@ -13,10 +12,10 @@ from seesay.errors import SeesayError
 from seesay.losses.base import (
     Batch,
     Ids,
-    Reduction,
+    PairReduction,
     ScoreLoss,
+    as_pairs,
     check_equal_shapes,
-    checked_negatives,
     reduced,
 )
 from seesay.losses.settings import register_loss
@@ -33,7 +32,7 @@ class MarginLoss(ScoreLoss):
 
     Args:
         margin: m of max(0, m - s⁺ + s⁻).
-        reduction: "mean" over the pairs, or their "sum".
+        reduction: "mean" over the pairs, their "sum", or "none".
 
     Example:
         >>> import torch
@@ -43,15 +42,15 @@ class MarginLoss(ScoreLoss):
         tensor(0.3000)
     """
 
-    def __init__(self, margin: Positive = 0.5, reduction: Reduction = "mean") -> None:
+    def __init__(self, margin: Positive = 0.5, reduction: PairReduction = "mean") -> None:
         super().__init__()
         self.margin, self.reduction = margin, reduction
 
     def forward(self, scores: Tensor, image_ids: Ids, shared: Tensor | None = None) -> Tensor:
-        """Return the loss of scores (n, n) of pairs of these images (n,); see `ScoreLoss`."""
-        negative = checked_negatives(scores, image_ids, shared)
+        """Return the loss of scores (n, n) of pairs of these images (n,), or (n, m); see `ScoreLoss`."""
+        scores, negative = as_pairs(scores, image_ids, shared)
         by_image, by_sentence = violations(scores, negative, self.margin)
-        return reduced(by_image.sum() + by_sentence.sum(), len(scores), self.reduction)
+        return reduced(by_image.sum(dim=1) + by_sentence.sum(dim=1), self.reduction)
 
 
 @register_loss("soft-margin")
@@ -64,7 +63,7 @@ class SoftMarginLoss(ScoreLoss):
     Args:
         margin: m.
         top_k: C.
-        reduction: "mean" over the pairs, or their "sum". GVSE's eq. 2 and 3 print the loss of one
+        reduction: "mean" over the pairs, their "sum", or "none". GVSE's eq. 2 and 3 print the loss of one
             pair; as it clips gradients, mean and sum train differently.
         slack: whether each "query" has a slack or, as in the paper's index, each "negative", whose `top_k`
             largest violations then count.
@@ -80,20 +79,19 @@ class SoftMarginLoss(ScoreLoss):
         self,
         margin: Positive = 0.5,
         top_k: PositiveInt = 5,
-        reduction: Reduction = "mean",
+        reduction: PairReduction = "mean",
         slack: Slack = "query",
     ) -> None:
         super().__init__()
         self.margin, self.top_k, self.reduction, self.slack = margin, top_k, reduction, slack
 
     def forward(self, scores: Tensor, image_ids: Ids, shared: Tensor | None = None) -> Tensor:
-        """Return the loss of scores (n, n) of pairs of these images (n,); see `ScoreLoss`."""
-        negative = checked_negatives(scores, image_ids, shared)
+        """Return the loss of scores (n, n) of pairs of these images (n,), or (n, m); see `ScoreLoss`."""
+        scores, negative = as_pairs(scores, image_ids, shared)
         by_image, by_sentence = violations(scores, negative, self.margin)
         largest, along = min(self.top_k, len(scores)), 1 if self.slack == "query" else 0
-        total = by_image.topk(largest, dim=along).values.sum()
-        total = total + by_sentence.topk(largest, dim=along).values.sum()
-        return reduced(total, len(scores), self.reduction)
+        kept = [each.topk(largest, dim=along).values.sum(dim=along) for each in (by_image, by_sentence)]
+        return reduced(kept[0] + kept[1], self.reduction)
 
 
 @register_loss("contrastive")
@@ -103,7 +101,7 @@ class ContrastiveLoss(ScoreLoss):
     Args:
         scale: factor applied to the scores (inverse temperature). To learn it, as open_clip does, set 1 and
             multiply the scores by the exponential of a parameter.
-        reduction: "mean" over the pairs, or their "sum".
+        reduction: "mean" over the pairs, their "sum", or "none".
 
     Example:
         >>> import torch
@@ -112,22 +110,16 @@ class ContrastiveLoss(ScoreLoss):
         tensor(1.3863)
     """
 
-    def __init__(self, scale: Positive = 20.0, reduction: Reduction = "mean") -> None:
+    def __init__(self, scale: Positive = 20.0, reduction: PairReduction = "mean") -> None:
         super().__init__()
         self.scale, self.reduction = scale, reduction
 
     def forward(self, scores: Tensor, image_ids: Ids, shared: Tensor | None = None) -> Tensor:
-        """Return the loss of scores (n, n) of pairs of these images (n,); see `ScoreLoss`."""
-        negative = checked_negatives(scores, image_ids, shared)
-        if not len(scores):
-            return scores.sum()
+        """Return the loss of scores (n, n) of pairs of these images (n,), or (n, m); see `ScoreLoss`."""
+        scores, negative = as_pairs(scores, image_ids, shared)
         logits = (scores * self.scale).masked_fill(_further_matches(negative), float("-inf"))
-        target = torch.arange(len(scores), device=scores.device)
-
-        def one_way(logits: Tensor) -> Tensor:
-            return functional.cross_entropy(logits, target, reduction=self.reduction)
-
-        return (one_way(logits) + one_way(logits.T)) / 2
+        both_ways = logits.log_softmax(dim=1).diagonal() + logits.log_softmax(dim=0).diagonal()
+        return reduced(-both_ways / 2, self.reduction)
 
 
 @register_loss("distillation")
@@ -140,7 +132,7 @@ class DistillationLoss(ScoreLoss):
         scale: factor applied to the teacher's scores (inverse temperature).
         student_scale: factor applied to the matcher's scores. Those of a pair matcher can become as large as
             the teacher's scaled ones; cosines cannot, and need a similar factor.
-        reduction: "mean" over the pairs, or their "sum".
+        reduction: "mean" over the pairs, their "sum", or "none".
         teacher: the run of an embedding matcher; None if its scores are given to the loss.
 
     Attributes:
@@ -161,7 +153,7 @@ class DistillationLoss(ScoreLoss):
         self,
         scale: Positive = 30.0,
         student_scale: Positive = 1.0,
-        reduction: Reduction = "mean",
+        reduction: PairReduction = "mean",
         teacher: str | None = None,
     ) -> None:
         super().__init__()
@@ -171,22 +163,21 @@ class DistillationLoss(ScoreLoss):
     def forward(
         self, scores: Tensor, image_ids: Ids, teacher_scores: Tensor, shared: Tensor | None = None
     ) -> Tensor:
-        """Return the loss of scores (n, n), see `ScoreLoss`, given a teacher's alike."""
-        negative = checked_negatives(scores, image_ids, shared)
+        """Return the loss of scores (n, n) or (n, m), see `ScoreLoss`, given a teacher's alike."""
+        pairs, negative = as_pairs(scores, image_ids, shared)
         check_equal_shapes(scores=scores, teacher_scores=teacher_scores)
-        if not len(scores):
-            return scores.sum()
+        teacher_scores, _ = as_pairs(teacher_scores, image_ids)
         left_out = _further_matches(negative)
 
         def distance(ours: Tensor, theirs: Tensor, left_out: Tensor) -> Tensor:
             # Finite, because zero times an infinite logarithm is NaN.
             target = (theirs * self.scale).masked_fill(left_out, _NEVER).log_softmax(dim=1)
             learned = (ours * self.student_scale).masked_fill(left_out, _NEVER).log_softmax(dim=1)
-            total = functional.kl_div(learned, target, reduction="sum", log_target=True)
-            return reduced(total, len(scores), self.reduction)
+            return functional.kl_div(learned, target, reduction="none", log_target=True).sum(dim=1)
 
-        both_ways = distance(scores, teacher_scores, left_out)
-        return (both_ways + distance(scores.T, teacher_scores.T, left_out.T)) / 2
+        both_ways = distance(pairs, teacher_scores, left_out)
+        both_ways = both_ways + distance(pairs.T, teacher_scores.T, left_out.T)
+        return reduced(both_ways / 2, self.reduction)
 
     def begin(self, task: Any) -> None:
         """Load the teacher; see `Loss`."""

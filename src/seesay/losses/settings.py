@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from pydantic import model_validator
+
 from seesay.settings import Settings, SettingsRegistry
 
 if TYPE_CHECKING:
@@ -20,6 +22,12 @@ class LossSettings(Settings):
     """
 
     kind: str
+
+    @model_validator(mode="after")
+    def _one_number(self) -> LossSettings:
+        if getattr(self, "reduction", None) == "none":
+            raise ValueError("reduction: 'none' is no single number to learn from; use 'mean' or 'sum'")
+        return self
 
     @property
     def loss_class(self) -> type[Loss]:

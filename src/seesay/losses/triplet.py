@@ -69,7 +69,8 @@ class TripletLoss(Loss):
             image_embeddings: (n, d).
             sentence_embeddings: (m, d).
             image_ids: which image each pair of rows shows, (n,), if row i of one side matches row i of the
-                other; if an image occurs more than once, its first row is used.
+                other; if an image occurs more than once, its first row is used. If there are not as many
+                images as sentences: the row of each sentence's image, (m,).
             relations: which rows match, instead of `image_ids`.
 
         Raises:
@@ -86,11 +87,12 @@ class TripletLoss(Loss):
             raise SeesayError("image_ids: expected either image_ids or relations.")
         if relations is None:
             assert image_ids is not None
-            ids = checked_ids(image_ids, len(y), y.device)
-            if len(x) != len(y):
-                raise SeesayError(f"image_embeddings: expected {len(y)} rows for pairs, got {len(x)}.")
-            images, first = _distinct(ids)
-            x, relations = x[first], Relations.from_owners(images, ids)
+            ids = checked_ids(image_ids, len(x), len(y), y.device)
+            images = torch.arange(len(x), device=ids.device)
+            if len(x) == len(y):
+                images, first = _distinct(ids)
+                x = x[first]
+            relations = Relations.from_owners(images, ids)
         match, by_image, by_sentence = relations.matching, relations.other_sentences, relations.other_images
         across = distances(x, y)
         margin, keep = self.margin, self.top_k
@@ -103,8 +105,8 @@ class TripletLoss(Loss):
             hinges.append(self.lambda3 * _neighbourhood(x, match, by_sentence, margin, keep))
         if self.lambda4:  # eq. 5
             hinges.append(self.lambda4 * _neighbourhood(y, match.T, by_image.T, margin, keep))
-        total = torch.stack([functional.relu(each).sum() for each in hinges]).sum()
-        return reduced(total, match.sum(), self.reduction)
+        totals = torch.stack([functional.relu(each).sum() for each in hinges])
+        return reduced(totals, self.reduction, match.sum())
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
         """Return the loss of an embedding matcher, which embeds each image of the batch once."""
