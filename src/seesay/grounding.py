@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -266,17 +266,33 @@ def colour(number: int) -> str:
     return COLOURS[number % len(COLOURS)]
 
 
-def write_grounding(image: bytes, name: str, grounding: Grounding, out: Path) -> None:
-    """Draw a grounding of an image and write it as PNG or JPEG, depending on the suffix.
+def write_groundings(image: bytes, name: str, groundings: Mapping[str, Grounding], out: Path) -> None:
+    """Draw groundings of an image by one run or several, by name, as PNG or JPEG, depending on the suffix.
+
+    Those of several runs stand side by side, each above the name of its run.
 
     Raises:
         ImageError: the image cannot be decoded.
         SeesayError: the file has another suffix, or cannot be written.
     """
     check_file(out, FORMATS)
-    picture = draw_grounding(Image.fromarray(EncodedImage(image, name).pixels()), grounding)
+    plain = Image.fromarray(EncodedImage(image, name).pixels())
+    drawn = {run: draw_grounding(plain, found) for run, found in groundings.items()}
+    picture = next(iter(drawn.values())) if len(drawn) == 1 else _side_by_side(drawn)
     with writing(out) as beside:
         picture.save(beside, FORMATS[out.suffix.lower()], quality=92)
+
+
+def _side_by_side(pictures: Mapping[str, Image.Image]) -> Image.Image:
+    width, height = next(iter(pictures.values())).size
+    font = ImageFont.load_default(size := max(11, width // 20))
+    sheet = Image.new("RGB", ((width + size) * len(pictures) - size, height + 2 * size), "white")
+    for number, (name, picture) in enumerate(pictures.items()):
+        left = number * (width + size)
+        sheet.paste(picture, (left, 0))
+        middle = (left + width // 2, height + size // 2)
+        ImageDraw.Draw(sheet).text(middle, Path(name).name, fill="black", font=font, anchor="ma")
+    return sheet
 
 
 def draw_grounding(image: Image.Image, grounding: Grounding) -> Image.Image:

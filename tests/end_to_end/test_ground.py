@@ -42,6 +42,17 @@ def test_phrases_boxes_and_scores_are_printed_and_drawn(
         assert (np.asarray(drawn) != np.asarray(plain)).any()
 
 
+def test_several_runs_are_compared(image: Path, grounding_run: Path, tmp_path: Path) -> None:
+    both = ["--run", grounding_run, "--run", "seesay-ground"]
+    done = seesay("ground", image, TEXT, *both, "--out", tmp_path / "both.png")
+    titles = [line for line in done.stdout.splitlines() if line.endswith(":")]
+    assert titles == [f"{grounding_run}:", "seesay-ground:"]
+    found = json.loads(seesay("ground", image, TEXT, *both, "--json").stdout)
+    assert [len(each["phrases"]) for each in found.values()] == [3, 3]
+    with Image.open(tmp_path / "both.png") as drawn, Image.open(image) as plain:
+        assert drawn.size[0] > 2 * plain.size[0]
+
+
 def test_a_grounding_run_makes_no_index(scenes: Path, grounding_run: Path, tmp_path: Path) -> None:
     told = seesay("index", scenes / "images", "--out", tmp_path / "ix", "--run", grounding_run, code=2).stderr
     assert "'ground-single' matches phrases with regions" in told

@@ -20,7 +20,7 @@ from seesay.grounding import (
     Grounding,
     colour,
     draw_grounding,
-    write_grounding,
+    write_groundings,
 )
 from seesay.paths import check_file
 
@@ -132,8 +132,8 @@ def test_colours_differ_and_come_round_again() -> None:
 @pytest.mark.parametrize("name", ["boxed.png", "boxed.JPG", "boxed.jpeg"])
 def test_a_picture_is_written_in_the_format_of_its_name(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("old")
-    found = grounding((90, 60), (10, 10, 80, 50))
-    write_grounding(png((90, 60)), "photo", found, tmp_path / name)
+    found = {"run": grounding((90, 60), (10, 10, 80, 50))}
+    write_groundings(png((90, 60)), "photo", found, tmp_path / name)
     with Image.open(tmp_path / name) as written:
         assert (written.format, written.size) == ("PNG" if name.endswith("png") else "JPEG", (90, 60))
     assert [file.name for file in tmp_path.iterdir()] == [name]
@@ -146,7 +146,23 @@ def test_where_nothing_can_be_written(tmp_path: Path) -> None:
         check_file(tmp_path / "nowhere" / "boxed.png", FORMATS)
     (tmp_path / "folder.png").mkdir()
     with pytest.raises(SeesayError, match="a folder; choose the name of a file"):
-        write_grounding(png((9, 9)), "photo", grounding((9, 9)), tmp_path / "folder.png")
+        write_groundings(png((9, 9)), "photo", {"run": grounding((9, 9))}, tmp_path / "folder.png")
     with pytest.raises(ImageError, match="photo"):
-        write_grounding(b"", "photo", grounding((9, 9)), tmp_path / "boxed.png")
+        write_groundings(b"", "photo", {"run": grounding((9, 9))}, tmp_path / "boxed.png")
     assert [file.name for file in tmp_path.iterdir()] == ["folder.png"]
+
+
+def test_groundings_of_several_runs_stand_side_by_side_with_their_names(tmp_path: Path) -> None:
+    """As in Figure 2 of the two-branch paper."""
+    found = {"one": grounding((90, 60), (10, 10, 80, 50)), "runs/other": grounding((90, 60))}
+    write_groundings(png((90, 60)), "photo", found, tmp_path / "both.png")
+    alone = {"runs/other": found["runs/other"]}
+    write_groundings(png((90, 60)), "photo", alone, tmp_path / "other.png")
+    with Image.open(tmp_path / "both.png") as sheet, Image.open(tmp_path / "other.png") as second:
+        assert sheet.size[0] > 2 * 90
+        assert sheet.size[1] > 60
+        pixels = np.asarray(sheet)
+        assert (pixels[:60, -90:] == np.asarray(second)).all()
+        below = pixels[60:].min(axis=(0, 2))
+        assert below[:90].min() < 128  # a name below each
+        assert below[-90:].min() < 128

@@ -96,8 +96,13 @@ def show_answer(answer: Answer, index: Index, as_json: bool, by_score: bool) -> 
         )
 
 
-def print_grounding(found: Grounding) -> None:
+def print_grounding(found: Grounding | Mapping[str, Grounding]) -> None:
     """Print a line for each box: its probability, or its score if it has none, the box and the phrase."""
+    if isinstance(found, Mapping):
+        for run, grounding in found.items():
+            print(f"{run}:")
+            print_grounding(grounding)
+        return
     for phrase in found.phrases:
         for place in phrase.places:
             numbers = "  ".join(f"{value:6.0f}" for value in place.box)

@@ -39,7 +39,6 @@ Root = Annotated[
     list[str] | None,
     typer.Option(metavar="FOLDER", help="Where the images are, if they were moved; NAME=FOLDER for several."),
 ]
-GroundRun = Annotated[str, typer.Option(metavar="RUN", help="The run that locates phrases.")]
 
 
 def _reranked(answer: Answer, run: Run, files: Sequence[Path], sentences: Sequence[str], k: int) -> Answer:
@@ -283,7 +282,10 @@ def ground(
         str,
         typer.Argument(metavar="SENTENCE", help="A phrase, or a sentence whose noun phrases are located."),
     ],
-    run: GroundRun = _GROUND_RUN,
+    run: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RUN", help="A run that locates phrases, by default seesay-ground; repeatable."),
+    ] = None,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Maximum number of boxes of a phrase.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Also draw the boxes: a PNG or JPEG file.")] = None,
     overwrite: opt.Overwrite = False,
@@ -291,18 +293,18 @@ def ground(
 ) -> None:
     """Locate the phrases of a sentence in an image; print probability, box (x1 y1 x2 y2) and phrase."""
     from seesay.data.sources import FileSource
-    from seesay.grounding import FORMATS, load_grounder, write_grounding
+    from seesay.grounding import FORMATS, load_grounder, write_groundings
     from seesay.paths import check_file, check_output
 
     if out is not None:
         check_file(out, FORMATS)  # before anything is computed
         check_output(out, [image], overwrite)
     data = FileSource(image).read()
-    found = load_grounder(run).ground(data, str(image), sentence, k)
+    found = {each: load_grounder(each).ground(data, str(image), sentence, k) for each in run or [_GROUND_RUN]}
     if out is not None:
-        write_grounding(data, str(image), found, out)
-    console.show(found, as_json, console.print_grounding)
-    if not any(phrase.places for phrase in found.phrases):
+        write_groundings(data, str(image), found, out)
+    console.show(found if len(found) > 1 else next(iter(found.values())), as_json, console.print_grounding)
+    if not any(phrase.places for each in found.values() for phrase in each.phrases):
         raise typer.Exit(opt.NOTHING_FOUND)
 
 
@@ -327,7 +329,7 @@ def serve(
     ] = None,
     host: Annotated[str, typer.Option(help="Listen on this address; 0.0.0.0 for all.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 chooses a free one.")] = 8000,
-    ground: GroundRun = _GROUND_RUN,
+    ground: Annotated[str, typer.Option(metavar="RUN", help="The run that locates phrases.")] = _GROUND_RUN,
     root: Root = None,
     allow_host: Annotated[
         list[str] | None,
