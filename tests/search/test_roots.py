@@ -100,6 +100,27 @@ def test_a_folder_that_joins_later_gives_the_first_its_name(
         assert report.skipped[0][0] == "photos/broken.png"
 
 
+def test_images_of_an_emptied_subfolder_stay_until_it_is_forgotten(index: Index, photos: Path) -> None:
+    trip = photos / "trip"
+    (trip / "blue.png").rename(photos.parent / "away.png")
+    for _ in range(2):
+        report = index.update_images()
+        assert (report.deleted, report.absent) == (0, [str(trip)])
+    assert paths(index) == ALL
+    with pytest.raises(SeesayError, match="not a folder of"):
+        index.remove_images(photos / "tirp")
+    (photos.parent / "away.png").rename(trip / "blue.png")
+    with pytest.raises(SeesayError, match="not a folder of"):
+        index.remove_images(trip)
+    assert (index.update_images().unchanged, index.update_images().absent) == (4, [])
+    (trip / "blue.png").unlink()
+    index.update_images()
+    assert index.remove_images(trip) == 1
+    assert paths(index) == [path for path in ALL if "trip" not in path]
+    report = index.update_images()
+    assert (report.unchanged, report.absent) == (3, [])
+
+
 def test_only_the_folders_that_are_named_are_looked_at(index: Index, photos: Path, scans: Path) -> None:
     (photos / "red.png").unlink()
     gallery(scans, "blue.png")

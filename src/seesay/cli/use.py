@@ -90,7 +90,7 @@ def index(
     ] = None,
     remove: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FOLDER", help="Remove a folder from the index. Files are not touched."),
+        typer.Option(metavar="FOLDER", help="Remove a folder or emptied subfolder. Files are not touched."),
     ] = None,
     exclude: Annotated[
         list[str] | None,

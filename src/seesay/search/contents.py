@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -71,6 +72,15 @@ class Contents:
         parts = path.split("/")
         above = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
         return self.unread.isdisjoint([".", *above])
+
+    def emptied(self, path: str) -> Path | None:
+        """Return the nearest folder above a path if it is empty, such as the mount point of a drive."""
+        root = holding(self.roots, path)
+        nearest = next(filter(is_folder, root.file(path).parents), None) if root is not None else None
+        if nearest is None:
+            return None
+        with os.scandir(nearest) as entries:
+            return nearest if next(entries, None) is None else None
 
 
 def contents_of(root: Path, exclude: Sequence[str] = (), walked: list[Path] | None = None) -> Contents:

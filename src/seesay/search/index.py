@@ -16,6 +16,7 @@ from seesay.search.contents import Contents, check_images, check_patterns, conte
 from seesay.search.places import create_store, open_store, store_exists
 from seesay.search.preparing import finite
 from seesay.search.reader import DEFAULT_RUN, IndexReader, load_embedder
+from seesay.search.roots import Root
 from seesay.search.sqlite_file import closed_on_error
 from seesay.search.update import Progress, Update, UpdateReport
 
@@ -212,7 +213,7 @@ class Index(IndexReader):
         Files are not touched.
 
         Args:
-            folder: a folder of the index, or its name; it need not exist.
+            folder: a folder of the index, its name, or a subfolder without images; it need not exist.
 
         Raises:
             SeesayError: the folder is not in the index, or another process is updating the index.
@@ -222,6 +223,12 @@ class Index(IndexReader):
             roots, there = self.roots(), Path(folder).resolve()
             found = [root for root in roots if root.folder == there]
             found += [root for root in roots if root.name and root.name == str(folder)]
+            inside = [
+                Root(root.path(there.relative_to(root.folder).as_posix()), there)
+                for root in roots
+                if root.folder in there.parents and not contents_of(there).files
+            ]
+            found += filter(self.store.paths, inside)
             if not found:
                 folders = ", ".join(str(root.folder) for root in roots) or "none"
                 raise SeesayError(f"{folder}: not a folder of {self.place}; there is {folders}.")

@@ -72,7 +72,8 @@ class UpdateReport:
     Attributes:
         skipped: (path, reason) of images that cannot be used.
         not_read: the number of files of each unsupported kind, such as "raw" or "video".
-        absent: missing or empty folders of the index, perhaps of an unmounted drive; their images are kept.
+        absent: missing or empty folders of the index, and emptied subfolders (perhaps of an unmounted drive);
+            their images are kept.
     """
 
     added: int = 0
@@ -117,9 +118,12 @@ class Update:
         self._skipped = store.skipped()
         self._before = {photo.path: photo for photo in store.photos().values()}
         self._gone: dict[str, list[Photo]] = defaultdict(list)  # by content key, for files that moved
+        self._emptied: dict[int, str] = {}  # the empty folders of gone photos, by their ids
         for path, photo in self._before.items():
             if seen.is_gone(path):
                 self._gone[photo.key].append(photo)
+                if (folder := seen.emptied(path)) is not None:
+                    self._emptied[photo.id] = str(folder)
 
     def run(self, progress: Progress | None, elsewhere: EncodedElsewhere | None) -> UpdateReport:
         """Embed new and changed files, and delete photos of missing ones.
@@ -155,7 +159,10 @@ class Update:
 
     def _finish(self) -> None:
         """Delete photos of missing files that have not moved, and the thumbnails that became unused."""
-        gone = [photo.id for photos in self._gone.values() for photo in photos]
+        unmoved = [photo.id for photos in self._gone.values() for photo in photos]
+        gone = [id_ for id_ in unmoved if id_ not in self._emptied]
+        kept = (self._emptied[id_] for id_ in unmoved if id_ in self._emptied)
+        self._report.absent = list(dict.fromkeys([*self._report.absent, *kept]))
         with self._store.write() as writer:
             writer.delete(gone)
             writer.forget_skipped(filter(self._seen.is_gone, self._skipped))
