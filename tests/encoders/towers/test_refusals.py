@@ -78,8 +78,9 @@ def test_pickled_code_is_not_run(open_clip: Any, clip: Path, tmp_path: Path) -> 
     shutil.copy(clip / "open_clip_config.json", folder)
     for weights in (tmp_path / "weights.pt", folder / "open_clip_pytorch_model.bin"):
         torch.save({"state_dict": Evil(ran)}, weights)
-    assert "Weights only load failed" in refusal(f"open_clip:ViT-B-32/{tmp_path / 'weights.pt'}")
-    assert "Weights only load failed" in refusal(f"open_clip:{folder}")
+    unsafe = "is no safetensors file; others could run code."
+    assert f"weights.pt {unsafe}" in refusal(f"open_clip:ViT-B-32/{tmp_path / 'weights.pt'}")
+    assert f"its weights {unsafe}" in refusal(f"open_clip:{folder}")
     assert not ran.exists()
 
 

@@ -1,7 +1,7 @@
 """Models of open_clip and networks of timm in PyTorch.
 
-The libraries read weights from safetensors files, and from others with PyTorch's restricted reader, which
-only creates tensors.
+Weights are only read from safetensors files, except by timm, which also reads other files with PyTorch's
+restricted reader.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError, did_you_mean
 
 _AT_ONCE = 16  # images whose activations are in memory: VGG-19's first take 13 MB each
+_IN_FOLDERS = ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors")
 # What a configuration may ask of its tokenizer; other settings could make transformers run code.
 _OF_TOKENIZERS = {"clean", "strip_sep_token"}
 _computing = threading.Lock()  # PyTorch uses all cores for one call
@@ -98,11 +99,19 @@ def load_clip(settings: EncoderSettings, device: str) -> ClipModel:
 def _open_clip_source(settings: EncoderSettings) -> tuple[str, dict[str, Any]]:
     """Return open_clip's name of a model, and its weights unless the name implies them."""
     import open_clip
+    from open_clip.pretrained import download_pretrained, download_pretrained_from_hf
+
+    def check_safe(file: str) -> None:
+        if Path(file).suffix != ".safetensors":
+            name = Path(file).name
+            raise SeesayError(f"{settings.title}: {name} is no safetensors file; others could run code.")
 
     model, weights = settings.get("model"), settings.get("weights")
     if Path(model).is_dir():
+        check_safe(next((name for name in _IN_FOLDERS if (Path(model) / name).is_file()), "its weights"))
         return f"local-dir:{model}", {}
     if model.startswith("hf-hub:"):
+        check_safe(download_pretrained_from_hf(model.removeprefix("hf-hub:")))
         return model, {}
     if model not in (known := open_clip.list_models()):
         raise SeesayError(f"{settings.title}: no architecture '{model}'{did_you_mean(model, known) or '.'}")
@@ -110,8 +119,9 @@ def _open_clip_source(settings: EncoderSettings) -> tuple[str, dict[str, Any]]:
     if weights not in tags and not Path(weights).is_file():
         near = did_you_mean(weights, tags) or f"; there are {', '.join(tags) or 'none'}."
         raise SeesayError(f"{settings.title}: name its weights, open_clip:{model}/WEIGHTS{near}")
-    quick = open_clip.get_pretrained_cfg(model, weights).get("quick_gelu")
-    return model, {"pretrained": weights, "force_quick_gelu": bool(quick)}
+    config = open_clip.get_pretrained_cfg(model, weights)
+    check_safe(download_pretrained(config) if weights in tags else weights)
+    return model, {"pretrained": weights, "force_quick_gelu": bool(config.get("quick_gelu"))}
 
 
 def _refuse_code(settings: EncoderSettings, config: dict[str, Any]) -> dict[str, Any]:
