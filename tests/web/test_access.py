@@ -53,33 +53,33 @@ def test_a_token_is_asked_for(index_path: Path, tokens: Path) -> None:
 
 
 def test_the_page_asks_for_the_token_and_keeps_a_cookie(index_path: Path, tokens: Path) -> None:
-    with client_of(index_path, tokens) as client:
-        page = client.get("/", headers={"Accept": "text/html"})
+    with client_of(index_path, tokens, prefix="/photos") as client:
+        page = client.get("/photos/", headers={"Accept": "text/html"})
         assert (page.status_code, "password" in page.text) == (401, True)
-        assert client.post("/login", data={"token": "wrong"}).status_code == 401
+        assert client.post("/photos/login", data={"token": "wrong"}).status_code == 401
         assert not client.cookies
         # Where a refused token leaves the browser.
-        back = client.get("/login?view=3", follow_redirects=False)
-        assert (back.status_code, back.headers["location"]) == (303, "/?view=3")
-        entered = client.post("/login", data={"token": TOKEN}, follow_redirects=False)
-        assert (entered.status_code, entered.headers["location"]) == (303, "/")
+        back = client.get("/photos/login?view=3", follow_redirects=False)
+        assert (back.status_code, back.headers["location"]) == (303, "/photos/?view=3")
+        entered = client.post("/photos/login", data={"token": TOKEN}, follow_redirects=False)
+        assert (entered.status_code, entered.headers["location"]) == (303, "/photos/")
         cookie = entered.headers["set-cookie"].lower()
-        assert all(part in cookie for part in ("httponly", "samesite=lax", "path=/"))
+        assert all(part in cookie for part in ("httponly", "samesite=lax", "path=/photos/"))
         assert TOKEN not in cookie
-        assert client.get("/").status_code == 200
+        assert client.get("/photos/").status_code == 200
         other = TestClient(client.app, base_url="http://localhost")
-        assert other.get("/", headers={"Cookie": f"seesay={'0' * 64}"}).status_code == 401
-        assert other.get("/", headers={"Cookie": cookie.partition(";")[0]}).status_code == 200
+        assert other.get("/photos/", headers={"Cookie": f"seesay={'0' * 64}"}).status_code == 401
+        assert other.get("/photos/", headers={"Cookie": cookie.partition(";")[0]}).status_code == 200
 
 
 def test_whoever_logs_out_has_no_cookie_any_more(index_path: Path, tokens: Path) -> None:
-    with client_of(index_path, tokens) as client:
-        client.post("/login", data={"token": TOKEN})
-        assert client.get("/api/v1/status").status_code == 200
-        left = client.post("/logout", follow_redirects=False)
-        assert (left.status_code, left.headers["location"]) == (303, "/")
+    with client_of(index_path, tokens, prefix="/photos") as client:
+        client.post("/photos/login", data={"token": TOKEN})
+        assert client.get("/photos/api/v1/status").status_code == 200
+        left = client.post("/photos/logout", follow_redirects=False)
+        assert (left.status_code, left.headers["location"]) == (303, "/photos/")
         assert not client.cookies
-        assert client.get("/api/v1/status").status_code == 401
+        assert client.get("/photos/api/v1/status").status_code == 401
 
 
 def test_each_token_lets_in(index_path: Path, tokens: Path) -> None:

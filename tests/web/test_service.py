@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -146,6 +147,27 @@ def test_names_that_are_allowed(index_path: Path) -> None:
         assert client.get("/healthz", headers={"Host": "photos.example.org"}).status_code == 200
         refused = client.get("/healthz", headers={"Host": "other.example.org"})
         assert (refused.status_code, "--allow-host" in refused.json()["detail"]) == (400, True)
+
+
+def test_everything_lies_under_a_prefix(index_path: Path) -> None:
+    with client_of(index_path, prefix="/photos") as client:
+        redirect = client.get("/photos", follow_redirects=False)
+        assert (redirect.status_code, redirect.headers["location"]) == (308, "/photos/")
+        page = client.get("/photos/").text
+        addresses = re.findall(r'(?:href|src|action)="([^"]*)"', page)
+        assert addresses
+        assert not [each for each in addresses if each.startswith("/")]
+        assert client.get("/photos/static/style.css").status_code == 200
+        assert client.get("/photos/api/v1/search?q=red").status_code == 200
+        assert client.get("/api/v1/search?q=red").status_code == 200  # as a proxy that strips it asks
+        assert client.get("/photosx").status_code == 404
+        assert client.get("/photos/openapi.json").json()["servers"] == [{"url": "/photos"}]
+
+
+@pytest.mark.parametrize("prefix", ["photos/", "/a b", "/../x", "/ä?", '/"'])
+def test_a_prefix_that_is_none(index_path: Path, prefix: str) -> None:
+    with pytest.raises(SeesayError, match="not a path prefix"):
+        client_of(index_path, prefix=prefix)
 
 
 @pytest.mark.parametrize(("host", "warned"), [("0.0.0.0", True), ("127.0.0.1", False)])

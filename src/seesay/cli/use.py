@@ -335,6 +335,7 @@ def serve(
         list[str] | None,
         typer.Option(metavar="NAME", help="Also answer to this name, such as *.example.org."),
     ] = None,
+    prefix: Annotated[str, typer.Option(help="A prefix of all paths, such as /photos, behind a proxy.")] = "",
     proxy: Annotated[
         list[str] | None,
         typer.Option(metavar="ADDRESS", help="A proxy or network whose X-Forwarded headers are trusted."),
@@ -382,6 +383,7 @@ def serve(
     indexes = {name_of(place): Index.open(place, root=_roots(root or [])) for place in places}
     options = ServerOptions(
         hosts=allow_host or (),
+        prefix=prefix,
         proxies=proxy or (),
         token_file=token_file,
         ground_run=ground,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import sys
 import threading
@@ -58,10 +59,12 @@ def create_app(served: Index | Mapping[str, Index], options: ServerOptions | Non
         options: how they are served.
 
     Raises:
-        SeesayError: the token file is invalid, or an index was made elsewhere, see
+        SeesayError: the prefix or the token file is invalid, or an index was made elsewhere, see
             `Index.check_roots`.
     """
     options = options or ServerOptions()
+    if not re.fullmatch(r"(/[\w-]+)*", options.prefix, re.ASCII):
+        raise SeesayError(f"{options.prefix}: not a path prefix; write one such as /photos.")
     by_name = {name_of(served.place): served} if isinstance(served, Index) else dict(served)
     for index in by_name.values():
         index.check_roots()
@@ -98,7 +101,9 @@ def create_app(served: Index | Mapping[str, Index], options: ServerOptions | Non
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.service = service
-    app.add_middleware(Guard, limits=options.limits, hosts=options.hosts, tokens=tokens)
+    app.add_middleware(
+        Guard, limits=options.limits, hosts=options.hosts, prefix=options.prefix, tokens=tokens
+    )
     app.add_middleware(Observed, registry=registry, log=options.access_log)
     _add_error_handlers(app)
     # `Guard` asks for the token; this names it in the schema.
@@ -217,14 +222,14 @@ def serve(
                 f"Warning: Whoever reaches {host} can see these images. Make a token, seesay token > token, "
                 "and name it with --token-file token; or listen on 127.0.0.1 alone."
             )
-        number = listening.getsockname()[1]
+        rest = f":{listening.getsockname()[1]}{options.prefix}"
         is_all = host in ("0.0.0.0", "::")
         opens = "localhost" if is_all else host
-        ready(f"http://[{opens}]:{number}" if ":" in opens else f"http://{opens}:{number}")
+        ready(f"http://[{opens}]{rest}" if ":" in opens else f"http://{opens}{rest}")
         if is_all and (here := _address_in_network()):
-            log_line(f"On a phone in the same network: http://{here}:{number}")
+            log_line(f"On a phone in the same network: http://{here}{rest}")
             if sys.stderr.isatty():
-                segno.make(f"http://{here}:{number}").terminal(sys.stderr, border=2, compact=True)
+                segno.make(f"http://{here}{rest}").terminal(sys.stderr, border=2, compact=True)
         with suppress(KeyboardInterrupt):  # which uvicorn raises again when it has ended
             uvicorn.Server(config).run(sockets=[listening])
 

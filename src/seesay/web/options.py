@@ -39,6 +39,7 @@ class ServerOptions:
 
     Attributes:
         hosts: accepted host names, besides numeric addresses.
+        prefix: the prefix of all paths, such as "/photos", for a server behind a proxy.
         proxies: addresses or networks of proxies, whose forwarding headers are trusted.
         token_file: a file of tokens, one of which clients must send, see `AccessTokens`; None for no
             authentication.
@@ -51,6 +52,7 @@ class ServerOptions:
     """
 
     hosts: Collection[str] = ("localhost",)
+    prefix: str = ""
     proxies: Collection[str] = ()
     token_file: Path | None = None
     ground_run: str = GROUND_RUN

@@ -23,7 +23,7 @@ import anyio
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seesay.errors import SeesayError
@@ -228,13 +228,20 @@ class Guard:
         app: the application.
         limits: the limits of a request.
         hosts: accepted host names, besides numeric addresses.
+        prefix: the prefix of all paths, such as "/photos"; "" for none.
         tokens: those of clients; None for no authentication.
     """
 
     def __init__(
-        self, app: ASGIApp, limits: Limits, hosts: Collection[str], tokens: AccessTokens | None = None
+        self,
+        app: ASGIApp,
+        limits: Limits,
+        hosts: Collection[str],
+        prefix: str = "",
+        tokens: AccessTokens | None = None,
     ) -> None:
-        self._app, self._limits, self._hosts, self._tokens = app, limits, frozenset(hosts), tokens
+        self._app, self._limits, self._hosts = app, limits, frozenset(hosts)
+        self._prefix, self._tokens = prefix, tokens
         self._at_work: Counter[str] = Counter()  # concurrent requests by client
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -245,8 +252,8 @@ class Guard:
         headers, address = Headers(scope=scope), client_of(scope["client"][0]) if scope.get("client") else ""
         # Nothing is so large that parts of it are needed, and Starlette answers 400 to what RFC 9110 ignores.
         scope["headers"] = [(name, value) for name, value in scope["headers"] if name != b"range"]
-        refusal, client = self._refusal(scope, headers), address
-        path = scope["path"]
+        scope["root_path"], path = self._prefix, scope["path"].removeprefix(self._prefix) or "/"
+        refusal, client = self._refusal(scope, path, headers), address
         if refusal is None and self._tokens is not None and not path.startswith(_OPEN):
             token = self._tokens.token_of(headers)
             if token is None:
@@ -266,7 +273,7 @@ class Guard:
         with _counted(self._at_work, client):
             await self._answer(scope, self._bounded(receive, headers), send)
 
-    def _refusal(self, scope: Scope, headers: Headers) -> ASGIApp | None:
+    def _refusal(self, scope: Scope, path: str, headers: Headers) -> ASGIApp | None:
         size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
         if size + sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADER_BYTES:
             return problem(431, f"The request line and headers have more than {MAX_HEADER_BYTES // 1024} KB.")
@@ -280,9 +287,11 @@ class Guard:
         if not host_allowed(headers.get("host", ""), self._hosts):
             host = headers.get("host", "")[:100]
             return problem(400, f"This server does not answer to '{host}'; start it with --allow-host NAME.")
-        is_link = scope["method"] == "GET" and not scope["path"].startswith(f"{API}/")
+        is_link = scope["method"] == "GET" and not path.startswith(f"{API}/")
         if not is_link and _is_of_another_site(headers):
             return problem(403, "Requests from pages of other sites are not allowed.")
+        if self._prefix and scope["path"] == self._prefix:
+            return RedirectResponse(f"{self._prefix}/", 308)
         return None
 
     def _bounded(self, receive: Receive, headers: Headers) -> Receive:

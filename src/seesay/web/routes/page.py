@@ -24,7 +24,7 @@ def page_routes(tokens: AccessTokens | None) -> APIRouter:
     @router.get("/login")
     async def form(request: Request) -> RedirectResponse:
         """Redirect to the page, which asks for the token; a rejected one leaves the browser at /login."""
-        return RedirectResponse(f"/?{request.url.query}".rstrip("?"), 303)
+        return RedirectResponse(f"{request.scope['root_path']}/?{request.url.query}".rstrip("?"), 303)
 
     @router.post("/login")
     async def login(request: Request, token: Annotated[str, Form(max_length=1000)] = "") -> Response:
@@ -38,6 +38,7 @@ def page_routes(tokens: AccessTokens | None) -> APIRouter:
             COOKIE,
             tokens.cookie(token),
             max_age=COOKIE_SECONDS,
+            path=f"{request.scope['root_path']}/",
             secure=request.url.scheme == "https",
             httponly=True,
             samesite="lax",  # a link from elsewhere opens the page; `Guard` refuses other requests
@@ -45,9 +46,10 @@ def page_routes(tokens: AccessTokens | None) -> APIRouter:
         return response
 
     @router.post("/logout")
-    async def logout() -> RedirectResponse:
-        response = RedirectResponse("/", 303)
-        response.delete_cookie(COOKIE)
+    async def logout(request: Request) -> RedirectResponse:
+        page = f"{request.scope['root_path']}/"
+        response = RedirectResponse(page, 303)
+        response.delete_cookie(COOKIE, path=page)
         response.headers["Clear-Site-Data"] = '"cache"'  # thumbnails
         return response
 
