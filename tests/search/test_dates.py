@@ -10,7 +10,7 @@ import pytest
 from PIL import ExifTags, Image
 
 from seesay.search import Index
-from seesay.search.writer import time_in_name
+from seesay.search.photo import time_in_name
 from tests.search.colours import Colours, picture
 from tests.search.stores import STORES, place
 

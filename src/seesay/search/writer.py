@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from seesay.arrays import Vector
 from seesay.search.filters import folded_folder, folded_name
+from seesay.search.photo import dated
 from seesay.search.roots import Root
 from seesay.search.tables import Kind
-
-# The year comes first and has four digits, so that the day is not ambiguous; the time may follow.
-_DATE = re.compile(r"(?<!\d)((?:19|20)\d\d)([-_. ]?)([01]\d)\2([0-3]\d)(?!\d(?!\d{5}))")
-_MIDNIGHT = "00:00:00"
-_TIME = re.compile(r"(?:[-_ T.]| at )?([0-2]\d)([-_.:h ]?)([0-5]\d)(?:\2|m)([0-5]\d)")
 
 
 class Connection(Protocol):
@@ -168,32 +161,4 @@ class Writer:
 
 def _derived(path: str, mtime_ns: int, taken: str) -> tuple[str, str, str, str]:
     """Return folder and name of an image as filters compare them, its time, and what the time is of."""
-    names = folded_folder(path), folded_name(path)
-    if taken:
-        return *names, taken, "camera"
-    if named := time_in_name(path):
-        return *names, named, "name"
-    try:
-        changed = datetime.fromtimestamp(mtime_ns // 10**9, UTC)
-    except (ValueError, OverflowError, OSError):  # a date that the system's clock does not represent
-        changed = datetime.fromtimestamp(0, UTC)
-    return *names, changed.strftime("%Y-%m-%dT%H:%M:%S"), "file"
-
-
-def time_in_name(path: str) -> str:
-    """Return the date in the name of a file, with its time or midnight; "" if there is none.
-
-    Two-digit years and dates that begin with the day are no dates: they can mean several.
-
-    >>> time_in_name("2019/Screenshot_20240812-101207.png"), time_in_name("IMG-20190321-WA0042.jpg")
-    ('2024-08-12T10:12:07', '2019-03-21T00:00:00')
-    >>> time_in_name("PXL_20210704_123456789.jpg"), time_in_name("04-07-19.jpg"), time_in_name("IMG_2021.jpg")
-    ('2021-07-04T12:34:56', '', '')
-    """
-    name = path.rpartition("/")[2]
-    for found in _DATE.finditer(name):
-        day, time = f"{found[1]}-{found[3]}-{found[4]}", _TIME.match(name, found.end())
-        for clock in (f"{time[1]}:{time[3]}:{time[4]}" if time else _MIDNIGHT, _MIDNIGHT):
-            with suppress(ValueError):  # such as 31 April, or 25 o'clock
-                return datetime.fromisoformat(f"{day}T{clock}").isoformat()
-    return ""
+    return folded_folder(path), folded_name(path), *dated(path, mtime_ns, taken)
