@@ -20,13 +20,20 @@ from seesay.data.boxes import iou
 from seesay.data.corpus import CorpusImage
 from seesay.data.features import BoxFile
 from seesay.data.images import content_key, decode
-from seesay.encoders import REGION_ENCODERS, Encoder, proposals, register_region_encoder
+from seesay.encoders import proposals
 from seesay.encoders.detector import Detector
 from seesay.encoders.images.base import resize
 from seesay.encoders.images.efficientnet import EIGHT_BITS, MAP_CHANNELS, lite_network, weights_of
 from seesay.encoders.images.encode import Filled, bytes_of, fill
 from seesay.encoders.proposals import NMS, propose
-from seesay.encoders.settings import PRECOMPUTED, AnyEncoder, EncoderSettings
+from seesay.encoders.settings import (
+    PRECOMPUTED,
+    REGION_ENCODERS,
+    AnyEncoder,
+    Encoder,
+    EncoderSettings,
+    register_region_encoder,
+)
 from seesay.encoders.stores import ArrayStore, Rows
 from seesay.errors import ImageError, SeesayError
 from seesay.paths import file_beside, home_expanded

@@ -1,15 +1,25 @@
-"""An encoder as recipes and runs choose it: its kind, and its other settings."""
+"""Encoders as recipes and runs choose them, by their kind and their other settings, and their registries."""
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, did_you_mean
+from seesay.onnx import Session
 from seesay.paths import home_expanded
+from seesay.registry import Registry
+
+if TYPE_CHECKING:
+    from seesay.encoders.images.base import ImageEncoder
+    from seesay.encoders.regions import RegionEncoder
+    from seesay.encoders.sentences.base import SentenceEncoder
 
 PRECOMPUTED = "precomputed"  # instead of an encoder: arrays of features that come with a corpus
 OPEN_CLIP, TIMM = "open_clip", "timm"  # libraries of models
@@ -123,3 +133,142 @@ class EncoderSettings:
         """Return the settings as YAML on one line."""
         values = "".join(f", {key}: {value}" for key, value in self.options)
         return f"{{kind: {self.kind}{values}}}" if values else self.kind
+
+
+def included_file(name: str) -> Path:
+    """Return the path of a file of the encoders that seesay includes, such as "minilm.onnx"."""
+    return Path(str(files("seesay"))) / "weights" / "encoders" / name
+
+
+def package_folder(package: str) -> Path:
+    """Find the folder of an installed package without importing it; raise SeesayError if it is missing."""
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        raise SeesayError(f"The package {package.replace('_', '-')} is missing; pip install it.")
+    return Path(spec.origin).parent
+
+
+class Encoder:
+    """What encoders of images, regions and sentences share.
+
+    Attributes:
+        options: the settings besides the kind. For each, the values that it may have, the default first; any
+            text if none are listed.
+        variants: settings in YAML, and a line about the encoder with them; by default the first line of the
+            docstring.
+        fingerprint: identifies weights and preprocessing.
+        sessions: the networks that it runs in ONNX Runtime.
+    """
+
+    options: ClassVar[Mapping[str, Sequence[str]]] = {}
+    variants: ClassVar[Mapping[str, str]] = {}
+    fingerprint: str
+    sessions: Sequence[Session] = ()
+
+    @property
+    def stored_as(self) -> str:
+        """The key of what is stored of its outputs: the fingerprint.
+
+        Networks that a run has brought may be others than they say, so their outputs are stored apart.
+        """
+        if not (brought := "".join(session.brought for session in self.sessions)):
+            return self.fingerprint
+        return hashlib.sha256(f"{self.fingerprint} {brought}".encode()).hexdigest()[:16]
+
+
+Class = TypeVar("Class", bound=type[Encoder])
+
+
+class EncoderRegistry(Registry[Class]):
+    """Encoders by the `kind` of their settings; the class of each lists its further settings (`options`)."""
+
+    def checked(self, values: object) -> EncoderSettings:
+        """Return settings of one of these encoders, without the values that are its defaults.
+
+        Raises:
+            SeesayError: the kind or a key does not exist, or a value is not allowed.
+        """
+        settings = EncoderSettings.parse(values)
+        options = self[settings.kind].options
+        for key, value in settings.options:
+            if key not in options:
+                near = did_you_mean(key, options) or (f"; it has {', '.join(options)}." if options else ".")
+                raise SeesayError(f"The {self.what} '{settings.kind}' has no setting '{key}'{near}")
+            if options[key] and value not in options[key]:
+                known = ", ".join(options[key])
+                raise SeesayError(f"{settings}: '{key}' is {value}; there are {known}.")
+        defaults = {key: next(iter(values), "") for key, values in options.items()}
+        defaults["role"] = getattr(self[settings.kind], "role", "")
+        kept = (pair for pair in settings.options if pair[1] != defaults[pair[0]])
+        return replace(settings, options=tuple(kept))
+
+
+def _modules(*groups: tuple[str, Iterable[str]]) -> dict[str, str]:
+    return {kind: f"seesay.encoders.{module}" for module, kinds in groups for kind in kinds}
+
+
+_LITE = [f"efficientnet-lite{number}{bits}" for bits in ("", "-int8") for number in range(3)]
+
+IMAGE_ENCODERS: EncoderRegistry[type[ImageEncoder]] = EncoderRegistry(
+    "image encoder",
+    "seesay.image_encoders",
+    modules=_modules(
+        ("images.efficientnet", [*_LITE, "efficientnet-lite0-stages"]),
+        ("images.concepts", ["concepts", "concepts-regions"]),
+        ("images.instances", ["instances"]),
+        ("images.base", [PRECOMPUTED]),
+        ("towers", [OPEN_CLIP, TIMM]),
+    ),
+)
+REGION_ENCODERS: EncoderRegistry[type[RegionEncoder]] = EncoderRegistry(
+    "region encoder", "seesay.region_encoders", modules=_modules(("regions", ["roi-pooling", "detector"]))
+)
+SENTENCE_ENCODERS: EncoderRegistry[type[SentenceEncoder]] = EncoderRegistry(
+    "sentence encoder",
+    "seesay.sentence_encoders",
+    modules=_modules(
+        ("sentences.word_vectors", ["mean"]),
+        ("sentences.fisher", ["gmm", "lmm", "hglmm", "gmm+hglmm"]),
+        ("sentences.minilm", ["minilm", "minilm-int8"]),
+        ("sentences.quick_thought", ["quick-thought"]),
+        ("sentences.given", ["vectors"]),
+        ("towers", [OPEN_CLIP]),
+    ),
+)
+
+register_image_encoder = IMAGE_ENCODERS.register
+"""Return a decorator that registers an `ImageEncoder` under the `kind` by which recipes name it."""
+
+register_region_encoder = REGION_ENCODERS.register
+"""Return a decorator that registers a `RegionEncoder` under the `kind` by which recipes name it."""
+
+register_sentence_encoder = SENTENCE_ENCODERS.register
+"""Return a decorator that registers a `SentenceEncoder`; a `FittedEncoder` is fitted to a train split."""
+
+
+def role_of(settings: EncoderSettings) -> str:
+    """Return what an image encoder gives of an image: its context, concepts, instances or regions."""
+    registry = REGION_ENCODERS if settings.kind in REGION_ENCODERS else IMAGE_ENCODERS
+    return settings.get("role") or registry[settings.kind].role
+
+
+def checked_encoder(values: object) -> EncoderSettings:
+    """Return the settings of an image encoder or of a region encoder; see `EncoderRegistry.checked`."""
+    settings = EncoderSettings.parse(values)
+    registry = REGION_ENCODERS if settings.kind in REGION_ENCODERS else IMAGE_ENCODERS
+    return registry.checked(settings)
+
+
+def list_encoders(registry: EncoderRegistry[Any] = IMAGE_ENCODERS) -> list[tuple[str, str]]:
+    """List the encoders of a registry, such as SENTENCE_ENCODERS, with a line about each.
+
+    Example:
+        >>> dict(list_encoders())["{kind: efficientnet-lite0, crops: ten}"]
+        "the same, ten crops averaged (the papers' protocol)"
+    """
+    listed = []
+    for kind in sorted(registry):
+        first_line = (registry[kind].__doc__ or "").partition("\n")[0].rstrip(".")
+        for own, line in (registry[kind].variants or {"": first_line}).items():
+            listed.append((f"{{kind: {kind}, {own}}}" if own else kind, line))
+    return listed

@@ -14,10 +14,15 @@ import numpy as np
 
 from seesay.arrays import Pixels, Vectors
 from seesay.device import default_device
-from seesay.encoders import register_image_encoder, register_sentence_encoder
 from seesay.encoders.images.base import TEN, ImageEncoder
 from seesay.encoders.sentences.base import SentenceEncoder
-from seesay.encoders.settings import OPEN_CLIP, TIMM, EncoderSettings
+from seesay.encoders.settings import (
+    OPEN_CLIP,
+    TIMM,
+    EncoderSettings,
+    register_image_encoder,
+    register_sentence_encoder,
+)
 from seesay.errors import SeesayError, first_line, naming_extras
 from seesay.paths import home_expanded
 

@@ -13,8 +13,7 @@ from typing import TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from seesay.encoders.registries import checked_encoder, role_of
-from seesay.encoders.settings import PRECOMPUTED, EncoderSettings
+from seesay.encoders.settings import PRECOMPUTED, EncoderSettings, checked_encoder, role_of
 from seesay.errors import SeesayError
 from seesay.paths import is_file_name
 from seesay.recipes.changes import (

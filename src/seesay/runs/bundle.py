@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from seesay.encoders import Encoder
 from seesay.encoders.images.tuned import BASE, copy_tuned, metadata
 from seesay.encoders.regions import load_region_encoder
 from seesay.encoders.sentences.base import TEXT
-from seesay.encoders.settings import PRECOMPUTED, EncoderSettings
+from seesay.encoders.settings import PRECOMPUTED, Encoder, EncoderSettings
 from seesay.errors import SeesayError, naming_extras
 from seesay.onnx import NETWORKS
 from seesay.paths import new_folder

@@ -28,14 +28,13 @@ from seesay.encoders.regions import (
     read_regions,
     region_features,
 )
-from seesay.encoders.registries import role_of
 from seesay.encoders.sentences.base import (
     SentenceEncoder,
     fit_sentence_encoder,
     load_sentence_encoder,
     save_sentence_encoder,
 )
-from seesay.encoders.settings import PRECOMPUTED, EncoderSettings
+from seesay.encoders.settings import PRECOMPUTED, EncoderSettings, role_of
 from seesay.encoders.stores import ArrayStore, read_features, stores_folder
 from seesay.errors import ImageError, SeesayError
 from seesay.paths import cache_dir, file_beside

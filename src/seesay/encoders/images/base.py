@@ -14,8 +14,15 @@ from PIL import Image
 
 from seesay.arrays import Pixels
 from seesay.data.pixels import middle
-from seesay.encoders import IMAGE_ENCODERS, Encoder, register_image_encoder
-from seesay.encoders.settings import PRECOMPUTED, ROLES, AnyEncoder, EncoderSettings
+from seesay.encoders.settings import (
+    IMAGE_ENCODERS,
+    PRECOMPUTED,
+    ROLES,
+    AnyEncoder,
+    Encoder,
+    EncoderSettings,
+    register_image_encoder,
+)
 from seesay.errors import SeesayError
 
 _SHARED = 260  # pixels

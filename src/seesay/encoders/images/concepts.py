@@ -21,12 +21,11 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from seesay.arrays import Pixels
-from seesay.encoders import register_image_encoder
 from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, load_image_encoder, squares_of
 from seesay.encoders.images.efficientnet import LITE, LiteEncoder
 from seesay.encoders.images.tuned import BASE, copy_tuned, metadata, save_tuned, tuned_file
 from seesay.encoders.proposals import SIDE, describe_regions, diverse_regions
-from seesay.encoders.settings import EncoderSettings
+from seesay.encoders.settings import EncoderSettings, register_image_encoder
 from seesay.errors import SeesayError, first_line
 from seesay.paths import read_small_json, replacing
 from seesay.text.concepts import FILE as CONCEPTS

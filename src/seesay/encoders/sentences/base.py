@@ -17,8 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from seesay.arrays import Ints, Vectors
-from seesay.encoders import SENTENCE_ENCODERS, Encoder
-from seesay.encoders.settings import AnyEncoder, EncoderSettings
+from seesay.encoders.settings import SENTENCE_ENCODERS, AnyEncoder, Encoder, EncoderSettings
 from seesay.errors import SeesayError
 from seesay.paths import file_digest, replacing, unusable
 from seesay.progress import progress, tell

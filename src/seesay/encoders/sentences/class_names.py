@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from seesay.arrays import Vectors
-from seesay.encoders import package_folder
+from seesay.encoders.settings import package_folder
 
 CLASSES = 1000
 # Classes that are not a kind of what a word in their name says: a hot dog is not a dog.
