@@ -34,18 +34,21 @@ def test_another_class_cannot_take_the_name() -> None:
         @registry.register("square")
         class Other: ...
 
+    with pytest.raises(SeesayError, match="shape 'triangle' is already registered"):
+        SHAPES.register("triangle")(type("Triangle", (), {"__module__": "a_plugin"}))
+
 
 def test_a_thread_waits_for_what_another_one_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "slow_shapes.py").write_text(
-        "import time\ntime.sleep(0.2)\nfrom tests.test_registry import SHAPES, Triangle\n"
-        "SHAPES.register('triangle')(Triangle)\nassert 'triangle' in SHAPES\n"
+        "import time\ntime.sleep(0.2)\nfrom tests.test_registry import SHAPES\n"
+        "SHAPES.register('triangle')(type('Slow', (), {}))\nassert 'triangle' in SHAPES\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(lambda _: SHAPES["triangle"], range(4))) == [Triangle] * 4
+        assert [found.__name__ for found in pool.map(lambda _: SHAPES["triangle"], range(4))] == ["Slow"] * 4
 
 
-SHAPES = Registry[type]("shape", "seesay.shapes", "slow_shapes")
+SHAPES = Registry[type]("shape", "seesay.shapes", {"slow_shapes": ["triangle"]})
 
 
 class Counted(Settings):

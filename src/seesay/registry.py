@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
-from pkgutil import iter_modules
-from threading import get_ident
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from seesay.errors import SeesayError, did_you_mean, naming_extras
@@ -26,10 +24,8 @@ class Registry(Mapping[str, T], Generic[T]):
     Args:
         what: what is registered, for error messages, such as "protocol".
         group: the entry-point group, such as "seesay.protocols".
-        included: the modules and packages with the included implementations. They are imported at the first
-            look-up, packages with all their modules.
-        modules: or the module of each included implementation, by name. Only that module is imported when the
-            name is looked up.
+        modules: the names of the included implementations by their module, which is imported when one of them
+            is looked up. Those of this module itself need no mention.
 
     Example:
         >>> shapes = Registry[type]("shape", "seesay.shapes")
@@ -42,12 +38,9 @@ class Registry(Mapping[str, T], Generic[T]):
         seesay.errors.SeesayError: No shape 'squre'; did you mean 'square'? There are: square.
     """
 
-    def __init__(
-        self, what: str, group: str, *included: str, modules: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, what: str, group: str, modules: Mapping[str, Sequence[str]] | None = None) -> None:
         self.what, self.group = what, group
-        self._included, self._modules = included, modules or {}
-        self._importing = set[int]()  # threads
+        self._modules = {name: module for module, names in (modules or {}).items() for name in names}
         self._known: dict[str, T] = {}
         self._plugins: dict[str, EntryPoint] | None = None
 
@@ -61,8 +54,9 @@ class Registry(Mapping[str, T], Generic[T]):
         """
 
         def add(implementation: C) -> C:
-            there = self._known.get(name)
-            if there is not None and _origin(there) != _origin(implementation):
+            there, module = self._known.get(name), _origin(implementation)[0]
+            package = self._modules.get(name, module).partition(".")[0]
+            if not module.startswith(package) or (there is not None and _origin(there) != _origin(implementation)):
                 raise SeesayError(f"The {self.what} '{name}' is already registered; choose another name.")
             self._known[name] = cast(T, implementation)
             return implementation
@@ -76,7 +70,6 @@ class Registry(Mapping[str, T], Generic[T]):
             SeesayError: there is none, or its package cannot be imported.
             MissingExtraError: the included ones need a package that is not installed.
         """
-        self._import_included()
         if name not in self._known and name in self._modules:
             with naming_extras():
                 import_module(self._modules[name])
@@ -101,26 +94,11 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names: included ones in order of registration, then those of packages."""
-        self._import_included()
         return iter(dict.fromkeys((*self._modules, *self._known, *self._entry_points())))
 
     def __len__(self) -> int:
         """Return how many names there are."""
         return sum(1 for _ in self)
-
-    def _import_included(self) -> None:
-        thread = get_ident()
-        if not self._included or thread in self._importing:  # what is imported may look something up
-            return
-        self._importing.add(thread)
-        try:
-            with naming_extras():
-                for name in self._included:
-                    for module in iter_modules(getattr(import_module(name), "__path__", ())):
-                        import_module(f"{name}.{module.name}")
-        finally:
-            self._importing.discard(thread)
-        self._included = ()  # only now, so that other threads wait until the modules are imported
 
     def _entry_points(self) -> dict[str, EntryPoint]:
         from importlib.metadata import entry_points  # slow to import, and most names are included ones

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, wraps
 from inspect import Parameter, signature
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast, get_args, get_type_hints
@@ -41,7 +41,7 @@ class SettingsRegistry(Registry[type[Settings]]):
         group: the entry-point group, such as "seesay.losses".
         base: what all of these settings derive from.
         inputs: constructor arguments that come from the data and not from the recipe.
-        included: the packages whose modules contain the included implementations.
+        modules: see `Registry`.
     """
 
     def __init__(
@@ -50,9 +50,9 @@ class SettingsRegistry(Registry[type[Settings]]):
         group: str,
         base: type[Settings] = Settings,
         inputs: tuple[str, ...] = (),
-        included: tuple[str, ...] = (),
+        modules: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        super().__init__(what, group, *included)
+        super().__init__(what, group, modules)
         self._base, self._inputs = base, inputs
 
     @cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from importlib.util import find_spec
@@ -203,37 +203,36 @@ class EncoderRegistry(Registry[Class]):
         return replace(settings, options=tuple(kept))
 
 
-def _modules(*groups: tuple[str, Iterable[str]]) -> dict[str, str]:
-    return {kind: f"seesay.encoders.{module}" for module, kinds in groups for kind in kinds}
-
-
-_LITE = [f"efficientnet-lite{number}{bits}" for bits in ("", "-int8") for number in range(3)]
-
 IMAGE_ENCODERS: EncoderRegistry[type[ImageEncoder]] = EncoderRegistry(
     "image encoder",
     "seesay.image_encoders",
-    modules=_modules(
-        ("images.efficientnet", [*_LITE, "efficientnet-lite0-stages"]),
-        ("images.concepts", ["concepts", "concepts-regions"]),
-        ("images.instances", ["instances"]),
-        ("images.base", [PRECOMPUTED]),
-        ("towers", [OPEN_CLIP, TIMM]),
-    ),
+    modules={
+        "seesay.encoders.images.efficientnet": [
+            *(f"efficientnet-lite{number}{bits}" for bits in ("", "-int8") for number in range(3)),
+            "efficientnet-lite0-stages",
+        ],
+        "seesay.encoders.images.concepts": ["concepts", "concepts-regions"],
+        "seesay.encoders.images.instances": ["instances"],
+        "seesay.encoders.images.base": [PRECOMPUTED],
+        "seesay.encoders.towers": [OPEN_CLIP, TIMM],
+    },
 )
 REGION_ENCODERS: EncoderRegistry[type[RegionEncoder]] = EncoderRegistry(
-    "region encoder", "seesay.region_encoders", modules=_modules(("regions", ["roi-pooling", "detector"]))
+    "region encoder",
+    "seesay.region_encoders",
+    modules={"seesay.encoders.regions": ["roi-pooling", "detector"]},
 )
 SENTENCE_ENCODERS: EncoderRegistry[type[SentenceEncoder]] = EncoderRegistry(
     "sentence encoder",
     "seesay.sentence_encoders",
-    modules=_modules(
-        ("sentences.word_vectors", ["mean"]),
-        ("sentences.fisher", ["gmm", "lmm", "hglmm", "gmm+hglmm"]),
-        ("sentences.minilm", ["minilm", "minilm-int8"]),
-        ("sentences.quick_thought", ["quick-thought"]),
-        ("sentences.given", ["vectors"]),
-        ("towers", [OPEN_CLIP]),
-    ),
+    modules={
+        "seesay.encoders.sentences.word_vectors": ["mean"],
+        "seesay.encoders.sentences.fisher": ["gmm", "lmm", "hglmm", "gmm+hglmm"],
+        "seesay.encoders.sentences.minilm": ["minilm", "minilm-int8"],
+        "seesay.encoders.sentences.quick_thought": ["quick-thought"],
+        "seesay.encoders.sentences.given": ["vectors"],
+        "seesay.encoders.towers": [OPEN_CLIP],
+    },
 )
 
 register_image_encoder = IMAGE_ENCODERS.register

@@ -39,5 +39,15 @@ class LossSettings(Settings):
         return self.loss_class(**self.arguments_for(self.loss_class))
 
 
-LOSSES = SettingsRegistry("loss", "seesay.losses", base=LossSettings, included=("seesay.losses",))
+LOSSES = SettingsRegistry(
+    "loss",
+    "seesay.losses",
+    base=LossSettings,
+    modules={
+        "seesay.losses.pair_margin": ["pair-margin"],
+        "seesay.losses.pairs": ["logistic", "multi-label", "correlation"],
+        "seesay.losses.ranking": ["margin", "soft-margin", "contrastive", "distillation"],
+        "seesay.losses.triplet": ["triplet"],
+    },
+)
 register_loss = LOSSES.register_class

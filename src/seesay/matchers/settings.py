@@ -131,7 +131,22 @@ class MatcherSettings(Settings):
 
 
 MATCHERS = SettingsRegistry(
-    "matcher", "seesay.matchers", base=MatcherSettings, inputs=_INPUTS, included=("seesay.matchers",)
+    "matcher",
+    "seesay.matchers",
+    base=MatcherSettings,
+    inputs=_INPUTS,
+    modules={
+        "seesay.matchers.baselines.cca": ["cca"],
+        "seesay.matchers.baselines.vsepp": ["vse++"],
+        "seesay.matchers.composed": ["fine-tuned", "ensemble"],
+        "seesay.matchers.cosine": ["cosine"],
+        "seesay.matchers.gvse": ["uncommon-vse", "metric-fusion"],
+        "seesay.matchers.irmatch": ["irmatch"],
+        "seesay.matchers.mcnn": ["mcnn"],
+        "seesay.matchers.projection": ["projection", "joint-projection"],
+        "seesay.matchers.sco": ["sco", "concepts"],
+        "seesay.matchers.two_branch": ["embedding-network", "similarity-network"],
+    },
 )
 register_matcher = MATCHERS.register_class
 

@@ -266,7 +266,17 @@ class Protocol(ABC, Generic[_S]):
         return result
 
 
-PROTOCOLS: Registry[Protocol[Any]] = Registry("protocol", "seesay.protocols", "seesay.protocols")
+PROTOCOLS: Registry[Protocol[Any]] = Registry(
+    "protocol",
+    "seesay.protocols",
+    modules={
+        "seesay.protocols.concepts": ["concepts"],
+        "seesay.protocols.grounding": ["grounding"],
+        "seesay.protocols.k_shot": ["k-shot", "0-shot", "1-shot", "2-shot", "3-shot"],
+        "seesay.protocols.sentence_to_sentence": ["sentence-to-sentence"],
+        "seesay.protocols.standard": ["standard", "shared-sentences", "coco-1k", "coco-5k"],
+    },
+)
 
 
 def register_protocol(protocol: _T) -> _T:
