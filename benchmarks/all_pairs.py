@@ -34,7 +34,7 @@ from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks._harness import arguments, peak_mib, report
-from seesay.losses.pair_margin import pairs_near_margin
+from seesay.losses.margin import pairs_near_margin
 from seesay.matchers.base import PairMatcher
 from seesay.matchers.mcnn import LEVELS, MAX_LENGTH, MatchingCNN
 from seesay.matchers.sentences import Sentences

@@ -27,7 +27,7 @@ from benchmarks._harness import arguments, peak_mib, report
 from benchmarks.encoding import PRODUCT, flops
 from seesay.encoders.images.efficientnet import DIMS, LITE, load_lite
 from seesay.encoders.networks.lite import PixelsToFeatures
-from seesay.losses.ranking import SoftMarginLoss
+from seesay.losses.margin import SoftMarginLoss
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.settings import MatcherInputs
 from seesay.recipes.load import load_recipe

@@ -27,7 +27,7 @@ from benchmarks._harness import arguments, report
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.losses.base import negatives
-from seesay.losses.ranking import SoftMarginLoss, violations
+from seesay.losses.margin import SoftMarginLoss, violations
 from seesay.matchers.gvse import GVSE, Gate, GVSESettings
 from seesay.metrics.ranks import ranks
 from seesay.metrics.recall import TOP

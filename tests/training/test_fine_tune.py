@@ -20,8 +20,8 @@ from seesay.encoders.images.efficientnet import load_lite
 from seesay.encoders.images.encode import bytes_of, encode_images
 from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
+from seesay.losses.margin import SoftMarginLoss
 from seesay.losses.pairs import MultiLabelLoss
-from seesay.losses.ranking import SoftMarginLoss
 from seesay.matchers.baselines.vsepp import VSEPlusPlus
 from seesay.matchers.sco import ConceptClassifier
 from seesay.matchers.settings import MATCHERS, MatcherInputs

@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from seesay.losses.base import Loss as Loss
     from seesay.losses.base import Relations as Relations
     from seesay.losses.base import ScoreLoss as ScoreLoss
-    from seesay.losses.pair_margin import PairMarginLoss as PairMarginLoss
+    from seesay.losses.margin import MarginLoss as MarginLoss
+    from seesay.losses.margin import PairMarginLoss as PairMarginLoss
+    from seesay.losses.margin import SoftMarginLoss as SoftMarginLoss
     from seesay.losses.pairs import CorrelationLoss as CorrelationLoss
     from seesay.losses.pairs import LogisticLoss as LogisticLoss
     from seesay.losses.pairs import MultiLabelLoss as MultiLabelLoss
-    from seesay.losses.ranking import ContrastiveLoss as ContrastiveLoss
-    from seesay.losses.ranking import DistillationLoss as DistillationLoss
-    from seesay.losses.ranking import MarginLoss as MarginLoss
-    from seesay.losses.ranking import SoftMarginLoss as SoftMarginLoss
     from seesay.losses.settings import LossSettings as LossSettings
     from seesay.losses.settings import register_loss as register_loss
+    from seesay.losses.softmax import ContrastiveLoss as ContrastiveLoss
+    from seesay.losses.softmax import DistillationLoss as DistillationLoss
     from seesay.losses.triplet import TripletLoss as TripletLoss
 
 # PyTorch is imported with the first name that is used.
@@ -28,10 +28,10 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "base": ("Batch", "Loss", "Relations", "ScoreLoss"),
-        "pair_margin": ("PairMarginLoss",),
+        "margin": ("MarginLoss", "PairMarginLoss", "SoftMarginLoss"),
         "pairs": ("CorrelationLoss", "LogisticLoss", "MultiLabelLoss"),
-        "ranking": ("ContrastiveLoss", "DistillationLoss", "MarginLoss", "SoftMarginLoss"),
         "settings": ("LossSettings", "register_loss"),
+        "softmax": ("ContrastiveLoss", "DistillationLoss"),
         "triplet": ("TripletLoss",),
     },
 )

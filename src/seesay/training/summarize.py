@@ -11,7 +11,7 @@ import torch
 
 from seesay import __version__
 from seesay.data.corpus import Corpus
-from seesay.losses.ranking import DistillationLoss
+from seesay.losses.softmax import DistillationLoss
 from seesay.matchers.base import EmbeddingMatcher
 from seesay.protocols.base import PROTOCOLS, read_result
 from seesay.protocols.evaluate import subject_of

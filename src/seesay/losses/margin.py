@@ -1,4 +1,4 @@
-"""The margin loss of m-CNN (eq. 10), of pairs chosen at random or, if that is cheaper, of all pairs."""
+"""Margin losses: max(0, margin - matching score + negative's score) of the pairs of a mini-batch."""
 
 from __future__ import annotations
 
@@ -10,14 +10,83 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.device import multiplies_bfloat16
-from seesay.losses.base import Batch, Ids, Loss, PairReduction, as_pairs, negatives, reduced
+from seesay.losses.base import Batch, Ids, Loss, PairReduction, ScoreLoss, as_pairs, negatives, reduced
 from seesay.losses.settings import register_loss
 from seesay.settings import Positive
 
+Slack = Literal["query", "negative"]
 MeanOver = Literal["pairs", "active"]
 
 _SLACK = 0.5  # of the margin; pairs beyond it have 0.6 % of the loss of a trained mcnn-st with dropout 0.1
 _FEW = 0.3  # of all pairs; if there are more, scoring the whole matrix is faster
+
+
+@register_loss("margin")
+class MarginLoss(ScoreLoss):
+    """IRMatchH's hard margin, eq. 4-6: the sum over all negatives of the batch, in both directions.
+
+    Args:
+        margin: m of max(0, m - s⁺ + s⁻).
+        reduction: "mean" over the pairs, their "sum", or "none".
+
+    Example:
+        >>> import torch
+        >>> from seesay.losses import MarginLoss
+        >>> scores = torch.tensor([[0.9, 0.8], [0.1, 0.5]])
+        >>> MarginLoss(margin=0.2)(scores, torch.tensor([0, 1]))
+        tensor(0.3000)
+    """
+
+    def __init__(self, margin: Positive = 0.5, reduction: PairReduction = "mean") -> None:
+        super().__init__()
+        self.margin, self.reduction = margin, reduction
+
+    def forward(self, scores: Tensor, image_ids: Ids, shared: Tensor | None = None) -> Tensor:
+        """Return the loss of scores (n, n) of pairs of these images (n,), or (n, m); see `ScoreLoss`."""
+        scores, negative = as_pairs(scores, image_ids, shared)
+        by_image, by_sentence = violations(scores, negative, self.margin)
+        return reduced(by_image.sum(dim=1) + by_sentence.sum(dim=1), self.reduction)
+
+
+@register_loss("soft-margin")
+class SoftMarginLoss(ScoreLoss):
+    """IRMatchS's soft margin, eq. 7-9: the sum over the `top_k` largest violations of each query.
+
+    This is the minimum over a slack ε ≥ 0 of C·ε + Σ max(0, m - ε - s⁺ + s⁻) with the price C = `top_k`,
+    which the paper leaves open. With all negatives it is the hard margin, and with one the loss of VSE++.
+
+    Args:
+        margin: m.
+        top_k: C.
+        reduction: "mean" over the pairs, their "sum", or "none". GVSE's eq. 2 and 3 print the loss of one
+            pair; as it clips gradients, mean and sum train differently.
+        slack: whether each "query" has a slack or, as in the paper's index, each "negative", whose `top_k`
+            largest violations then count.
+
+    Example:
+        >>> import torch
+        >>> from seesay.losses import SoftMarginLoss
+        >>> SoftMarginLoss(margin=0.2, top_k=1)(torch.zeros(4, 4), torch.tensor([0, 1, 2, 3]))
+        tensor(0.4000)
+    """
+
+    def __init__(
+        self,
+        margin: Positive = 0.5,
+        top_k: PositiveInt = 5,
+        reduction: PairReduction = "mean",
+        slack: Slack = "query",
+    ) -> None:
+        super().__init__()
+        self.margin, self.top_k, self.reduction, self.slack = margin, top_k, reduction, slack
+
+    def forward(self, scores: Tensor, image_ids: Ids, shared: Tensor | None = None) -> Tensor:
+        """Return the loss of scores (n, n) of pairs of these images (n,), or (n, m); see `ScoreLoss`."""
+        scores, negative = as_pairs(scores, image_ids, shared)
+        by_image, by_sentence = violations(scores, negative, self.margin)
+        largest, along = min(self.top_k, len(scores)), 1 if self.slack == "query" else 0
+        kept = [each.topk(largest, dim=along).values.sum(dim=along) for each in (by_image, by_sentence)]
+        return reduced(kept[0] + kept[1], self.reduction)
 
 
 @register_loss("pair-margin")
@@ -92,6 +161,19 @@ class PairMarginLoss(Loss):
         hinges = functional.relu(self.margin - matching[:, None] + negative) * there
         counted = (hinges > 0) if self.mean_over == "active" else there.any(dim=2).any(dim=0)
         return reduced(hinges.sum(dim=(0, 2)), self.reduction, counted.sum())
+
+
+def violations(scores: Tensor, negative: Tensor, margin: float) -> tuple[Tensor, Tensor]:
+    """Return max(0, m - s⁺ + s⁻) of every negative in both directions, (n, n) each, with zeros elsewhere.
+
+    Returns:
+        Sentences against each image (row i: the query is image i), and images against each
+        sentence (row j: the query is sentence j).
+    """
+    matching = scores.diagonal()
+    by_image = functional.relu(margin - matching[:, None] + scores) * negative
+    by_sentence = functional.relu(margin - matching[:, None] + scores.T) * negative.T
+    return by_image, by_sentence
 
 
 def scores_near_margin(matcher: Any, images: Tensor, sentences: Tensor, margin: float) -> Tensor:

@@ -1,97 +1,18 @@
-"""Losses of the score matrix of a mini-batch of matching pairs: margin and softmax losses."""
+"""Softmax losses of the score matrix of a mini-batch of matching pairs, alone or against a teacher's."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import PositiveInt
 from torch import Tensor
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.losses.base import (
-    Batch,
-    Ids,
-    PairReduction,
-    ScoreLoss,
-    as_pairs,
-    check_equal_shapes,
-    reduced,
-)
+from seesay.losses.base import Batch, Ids, PairReduction, ScoreLoss, as_pairs, check_equal_shapes, reduced
 from seesay.losses.settings import register_loss
 from seesay.settings import Positive
 
-Slack = Literal["query", "negative"]
-
 _NEVER = -1e4  # a score whose softmax is zero in any batch
-
-
-@register_loss("margin")
-class MarginLoss(ScoreLoss):
-    """IRMatchH's hard margin, eq. 4-6: the sum over all negatives of the batch, in both directions.
-
-    Args:
-        margin: m of max(0, m - s⁺ + s⁻).
-        reduction: "mean" over the pairs, their "sum", or "none".
-
-    Example:
-        >>> import torch
-        >>> from seesay.losses import MarginLoss
-        >>> scores = torch.tensor([[0.9, 0.8], [0.1, 0.5]])
-        >>> MarginLoss(margin=0.2)(scores, torch.tensor([0, 1]))
-        tensor(0.3000)
-    """
-
-    def __init__(self, margin: Positive = 0.5, reduction: PairReduction = "mean") -> None:
-        super().__init__()
-        self.margin, self.reduction = margin, reduction
-
-    def forward(self, scores: Tensor, image_ids: Ids, shared: Tensor | None = None) -> Tensor:
-        """Return the loss of scores (n, n) of pairs of these images (n,), or (n, m); see `ScoreLoss`."""
-        scores, negative = as_pairs(scores, image_ids, shared)
-        by_image, by_sentence = violations(scores, negative, self.margin)
-        return reduced(by_image.sum(dim=1) + by_sentence.sum(dim=1), self.reduction)
-
-
-@register_loss("soft-margin")
-class SoftMarginLoss(ScoreLoss):
-    """IRMatchS's soft margin, eq. 7-9: the sum over the `top_k` largest violations of each query.
-
-    This is the minimum over a slack ε ≥ 0 of C·ε + Σ max(0, m - ε - s⁺ + s⁻) with the price C = `top_k`,
-    which the paper leaves open. With all negatives it is the hard margin, and with one the loss of VSE++.
-
-    Args:
-        margin: m.
-        top_k: C.
-        reduction: "mean" over the pairs, their "sum", or "none". GVSE's eq. 2 and 3 print the loss of one
-            pair; as it clips gradients, mean and sum train differently.
-        slack: whether each "query" has a slack or, as in the paper's index, each "negative", whose `top_k`
-            largest violations then count.
-
-    Example:
-        >>> import torch
-        >>> from seesay.losses import SoftMarginLoss
-        >>> SoftMarginLoss(margin=0.2, top_k=1)(torch.zeros(4, 4), torch.tensor([0, 1, 2, 3]))
-        tensor(0.4000)
-    """
-
-    def __init__(
-        self,
-        margin: Positive = 0.5,
-        top_k: PositiveInt = 5,
-        reduction: PairReduction = "mean",
-        slack: Slack = "query",
-    ) -> None:
-        super().__init__()
-        self.margin, self.top_k, self.reduction, self.slack = margin, top_k, reduction, slack
-
-    def forward(self, scores: Tensor, image_ids: Ids, shared: Tensor | None = None) -> Tensor:
-        """Return the loss of scores (n, n) of pairs of these images (n,), or (n, m); see `ScoreLoss`."""
-        scores, negative = as_pairs(scores, image_ids, shared)
-        by_image, by_sentence = violations(scores, negative, self.margin)
-        largest, along = min(self.top_k, len(scores)), 1 if self.slack == "query" else 0
-        kept = [each.topk(largest, dim=along).values.sum(dim=along) for each in (by_image, by_sentence)]
-        return reduced(kept[0] + kept[1], self.reduction)
 
 
 @register_loss("contrastive")
@@ -193,19 +114,6 @@ class DistillationLoss(ScoreLoss):
         wanted = self._teacher.scores(batch)
         all_scores = matcher.training_scores(batch.images, batch.sentences)
         return [self(scores.float(), batch.image_ids, wanted, batch.shared) for scores in all_scores]
-
-
-def violations(scores: Tensor, negative: Tensor, margin: float) -> tuple[Tensor, Tensor]:
-    """Return max(0, m - s⁺ + s⁻) of every negative in both directions, (n, n) each, with zeros elsewhere.
-
-    Returns:
-        Sentences against each image (row i: the query is image i), and images against each
-        sentence (row j: the query is sentence j).
-    """
-    matching = scores.diagonal()
-    by_image = functional.relu(margin - matching[:, None] + scores) * negative
-    by_sentence = functional.relu(margin - matching[:, None] + scores.T) * negative.T
-    return by_image, by_sentence
 
 
 def _further_matches(negative: Tensor) -> Tensor:

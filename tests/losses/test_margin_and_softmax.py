@@ -8,13 +8,8 @@ from scipy.stats import entropy
 from torch import Tensor
 
 from seesay.errors import SeesayError
-from seesay.losses.pair_margin import PairMarginLoss
-from seesay.losses.ranking import (
-    ContrastiveLoss,
-    DistillationLoss,
-    MarginLoss,
-    SoftMarginLoss,
-)
+from seesay.losses.margin import MarginLoss, PairMarginLoss, SoftMarginLoss
+from seesay.losses.softmax import ContrastiveLoss, DistillationLoss
 
 MARGIN = 0.5
 
