@@ -38,7 +38,7 @@ TEXT_COLOURS = dict.fromkeys(COLOURS, "black") | {COLOURS[-1]: "white"}
 
 
 FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
-_SAME_PLACE = 0.5  # IoU above which two boxes of a phrase are the same place
+_SAME = 0.5  # IoU above which two boxes of a phrase show the same thing
 _SHOWN = 0.01  # probability; lower than that of a search, because most phrases name what is visible
 _KEPT = 16  # newest images whose regions are kept in memory, about 3 MB each
 
@@ -56,7 +56,7 @@ class GroundedBox(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroundedPhrase:
-    """A phrase, `sentence[start:end]`, and its best places, best first; none if all its words are unknown.
+    """A phrase, `sentence[start:end]`, and its best boxes, best first; none if all its words are unknown.
 
     `fits` is false if the image probably does not show it.
     """
@@ -65,7 +65,7 @@ class GroundedPhrase:
     start: int
     end: int
     known: bool
-    places: tuple[GroundedBox, ...]
+    boxes: tuple[GroundedBox, ...]
     fits: bool = True
 
 
@@ -80,7 +80,7 @@ class Grounding:
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
 
-        def place(box: GroundedBox) -> dict[str, object]:
+        def plain(box: GroundedBox) -> dict[str, object]:
             probability = None if box.probability is None else round(box.probability, 4)
             rounded = [round(value, 1) for value in box.box]
             return {"box": rounded, "score": round(box.score, 4), "probability": probability}
@@ -92,7 +92,7 @@ class Grounding:
                 "end": phrase.end,
                 "known": phrase.known,
                 "fits": phrase.fits,
-                "boxes": list(map(place, phrase.places)),
+                "boxes": list(map(plain, phrase.boxes)),
             }
             for phrase in self.phrases
         ]
@@ -163,7 +163,7 @@ class Grounder:
             image: encoded, or decoded with a shorter side of at least `SIDE` pixels.
             name: the name of the image, for messages.
             text: a phrase, or a sentence whose noun phrases are used; the whole text if it has none.
-            best: maximum number of places of a phrase; they overlap by an IoU of at most 0.5.
+            best: maximum number of boxes of a phrase; they overlap by an IoU of at most 0.5.
 
         Raises:
             ImageError: the image cannot be decoded.
@@ -184,8 +184,8 @@ class Grounder:
         phrases = list[GroundedPhrase]()
         each = zip(chunks, _known(texts, sentences), scores.T, self._fitting(vector, texts), strict=True)
         for chunk, known, column, fits in each:
-            places = self._places(boxes, column, best, chunk.text) if known else ()
-            phrases.append(GroundedPhrase(chunk.text, chunk.start, chunk.end, known, places, fits))
+            chosen = self._best_boxes(boxes, column, best, chunk.text) if known else ()
+            phrases.append(GroundedPhrase(chunk.text, chunk.start, chunk.end, known, chosen, fits))
         return Grounding(*size, tuple(phrases))
 
     def _fitting(self, image: NDArray[np.float32], texts: Sequence[str]) -> list[bool]:
@@ -196,18 +196,18 @@ class Grounder:
         each = zip(texts, scores, strict=True)
         return [float(calibration.of(text).probabilities(score)) >= _SHOWN for text, score in each]
 
-    def _places(
+    def _best_boxes(
         self, boxes: NDArray[np.float32], scores: NDArray[np.float32], best: int, text: str
     ) -> tuple[GroundedBox, ...]:
-        """Return the best places of a phrase; its unknown words lower their probability."""
-        places = best_places(boxes, scores, best, self._settings.box_voting)
-        if self._calibration is None or not places:
-            return places
-        centred = np.array([place.score for place in places]) - scores.mean(dtype=np.float64)
+        """Return the best boxes of a phrase; its unknown words lower their probability."""
+        chosen = best_boxes(boxes, scores, best, self._settings.box_voting)
+        if self._calibration is None or not chosen:
+            return chosen
+        centred = np.array([each.score for each in chosen]) - scores.mean(dtype=np.float64)
         known = known_share([text], self.run.unknown_words([text]))
         chances = known * self._calibration.probabilities(centred)
         return tuple(
-            place._replace(probability=each) for place, each in zip(places, chances.tolist(), strict=True)
+            box._replace(probability=chance) for box, chance in zip(chosen, chances.tolist(), strict=True)
         )
 
     def _regions(self, given: bytes | DecodedImage, name: str) -> _Regions:
@@ -229,25 +229,25 @@ class Grounder:
         return found
 
 
-def best_places(
+def best_boxes(
     boxes: NDArray[np.float32], scores: NDArray[np.float32], count: int, box_voting: float | None = None
 ) -> tuple[GroundedBox, ...]:
     """Return at most `count` of boxes (r, 4) after non-maximum suppression by scores (r,), best first.
 
-    Ties are broken by order. With `box_voting`, an IoU, each place is the weighted mean of a box and of
+    Ties are broken by order. With `box_voting`, an IoU, each result is the weighted mean of a box and of
     those that overlap it by at least that much, see `seesay.data.boxes.vote`.
     """
     left = np.argsort(-scores, kind="stable")
-    places: list[GroundedBox] = []
-    while len(left) and len(places) < count:
+    chosen: list[GroundedBox] = []
+    while len(left) and len(chosen) < count:
         best = int(left[0])
         box = boxes[best] if box_voting is None else vote(boxes, scores, best, box_voting)
-        left = left[iou(boxes[left], boxes[[best]])[:, 0] <= _SAME_PLACE]
+        left = left[iou(boxes[left], boxes[[best]])[:, 0] <= _SAME]
         left = left[left != best]  # a box without area does not overlap itself
-        if not places or iou([place.box for place in places], box[None]).max() <= _SAME_PLACE:
+        if not chosen or iou([each.box for each in chosen], box[None]).max() <= _SAME:
             x1, y1, x2, y2 = box.tolist()
-            places.append(GroundedBox((x1, y1, x2, y2), float(scores[best])))
-    return tuple(places)
+            chosen.append(GroundedBox((x1, y1, x2, y2), float(scores[best])))
+    return tuple(chosen)
 
 
 def _known(texts: Sequence[str], sentences: PreparedSentences) -> list[bool]:
@@ -304,12 +304,12 @@ def draw_grounding(image: Image.Image, grounding: Grounding) -> Image.Image:
     draw = ImageDraw.Draw(picture)
     line = max(2, round((image.width * image.height) ** 0.5 / 160))
     for i, phrase in enumerate(grounding.phrases):
-        for place in phrase.places:
-            _draw_box(draw, place.box, colour(i), line)
+        for each in phrase.boxes:
+            _draw_box(draw, each.box, colour(i), line)
     labels = _Labels(draw, picture.size, line)
     for i, phrase in enumerate(grounding.phrases):
-        if phrase.places:
-            best = phrase.places[0]
+        if phrase.boxes:
+            best = phrase.boxes[0]
             shown = best.score if best.probability is None else best.probability
             labels.draw(f"{phrase.text} {shown:.2f}", best.box, colour(i))
     return picture

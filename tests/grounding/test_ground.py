@@ -26,7 +26,7 @@ from seesay.grounding import (
     GroundedBox,
     Grounder,
     Grounding,
-    best_places,
+    best_boxes,
     can_ground,
     load_grounder,
 )
@@ -69,7 +69,7 @@ def test_the_phrases_of_a_sentence_are_found_where_they_are(grounder: Grounder, 
     for phrase, item in zip(found.phrases, OBJECTS, strict=True):
         assert text[phrase.start : phrase.end] == phrase.text
         assert phrase.known
-        assert [points_at(place, item) for place in phrase.places] == [True]
+        assert [points_at(place, item) for place in phrase.boxes] == [True]
 
 
 def test_the_best_place_is_the_best_proposal(grounder: Grounder, scene: bytes) -> None:
@@ -80,11 +80,11 @@ def test_the_best_place_is_the_best_proposal(grounder: Grounder, scene: bytes) -
     sentences = run.prepare(["a red circle"])
     scores = run.score_prepared(features, sentences)[:, 0]
     (phrase,) = grounder.ground(scene, "scene", "a red circle", best=500).phrases
-    first = phrase.places[0]
+    first = phrase.boxes[0]
     assert first.box == tuple(boxes[scores.argmax()])
     assert first.score == pytest.approx(scores.max(), abs=1e-5)
-    for i, place in enumerate(phrase.places):
-        assert (iou([place.box], [other.box for other in phrase.places[:i]]) <= 0.5).all()
+    for i, place in enumerate(phrase.boxes):
+        assert (iou([place.box], [other.box for other in phrase.boxes[:i]]) <= 0.5).all()
 
 
 @pytest.mark.parametrize("text", ["zzyx", "  red  ", "quickly", "a 🐕 dog"])
@@ -92,7 +92,7 @@ def test_any_text_is_a_phrase(grounder: Grounder, scene: bytes, text: str) -> No
     (phrase,) = grounder.ground(scene, "scene", text).phrases
     assert text[phrase.start : phrase.end] == phrase.text
     assert phrase.known == (text != "zzyx")
-    assert len(phrase.places) == phrase.known
+    assert len(phrase.boxes) == phrase.known
 
 
 @pytest.mark.parametrize("text", ["", " \n"])
@@ -109,14 +109,14 @@ def test_a_broken_image_is_named(grounder: Grounder, scene: bytes) -> None:
 
 def test_an_image_without_edges_is_one_place(grounder: Grounder) -> None:
     found = grounder.ground(encoded(Image.new("RGB", (50, 30))), "plain", "a red circle", best=5)
-    assert [place.box for place in found.phrases[0].places] == [(0, 0, 50, 30)]
+    assert [place.box for place in found.phrases[0].boxes] == [(0, 0, 50, 30)]
 
 
 def test_without_proposals_nothing_is_found(grounder: Grounder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RegionEncoder, "propose", lambda *_: np.zeros((0, 4), np.float32))
     found = grounder.ground(encoded(Image.new("RGB", (31, 17))), "plain", "a red circle")
     assert (found.width, found.height) == (31, 17)
-    assert found.phrases[0].places == ()
+    assert found.phrases[0].boxes == ()
 
 
 def test_boxes_are_in_pixels_of_the_upright_original(grounder: Grounder) -> None:
@@ -128,7 +128,7 @@ def test_boxes_are_in_pixels_of_the_upright_original(grounder: Grounder) -> None
     found = grounder.ground(turned, "large", "a red circle and a blue square")
     assert (found.width, found.height) == large.size
     for phrase, item in zip(found.phrases, OBJECTS, strict=True):
-        assert points_at(phrase.places[0], item, scale=20)
+        assert points_at(phrase.boxes[0], item, scale=20)
 
 
 def test_an_image_is_looked_at_once(
@@ -166,7 +166,7 @@ def test_it_is_right_far_more_often_than_by_chance(grounder: Grounder, scenes: P
         source = corpus.images[phrase.image].source
         assert source is not None
         data = source.read()
-        place = grounder.ground(data, "scene", phrase.text).phrases[0].places[0]
+        place = grounder.ground(data, "scene", phrase.text).phrases[0].boxes[0]
         hits.append(float(iou([place.box], [phrase.box])[0, 0] >= 0.5))
         boxes = propose(decode(data, "scene"), 60)
         chances.append((iou(boxes, [phrase.box]) >= 0.5).mean())
@@ -214,7 +214,7 @@ def test_suppression_as_a_loop_has_it(drawn: Sequence[tuple[int, ...]], count: i
     for i in sorted(range(len(boxes)), key=lambda i: (-scores[i], i)):
         if all(overlap(boxes[i], boxes[j]) <= 0.5 for j in kept):
             kept.append(i)
-    places = best_places(boxes, scores, count)
+    places = best_boxes(boxes, scores, count)
     assert [place.box for place in places] == [tuple(boxes[i]) for i in kept[:count]]
     assert [place.score for place in places] == [scores[i] for i in kept[:count]]
 
@@ -225,7 +225,7 @@ def test_places_by_vote_are_apart_and_begin_with_the_best_box(
 ) -> None:
     boxes = np.array([(x, y, x + w, y + h) for x, y, w, h, _ in drawn], np.float32).reshape(-1, 4)
     scores = np.array([row[-1] for row in drawn], np.float32)
-    places = best_places(boxes, scores, count, box_voting=0.25)
+    places = best_boxes(boxes, scores, count, box_voting=0.25)
     assert bool(places) == bool(len(boxes))
     assert len(places) <= count
     found = [place.box for place in places]
@@ -245,19 +245,19 @@ def test_boxes_are_as_probable_as_their_scores_stand_out(
     shutil.copytree(grounding_run, folder)
     Run.load(str(folder)).update(calibration=Calibration(-2.0, 0.5))
     (phrase,) = Grounder(Run.load(str(folder))).ground(scene, "scene", "a red circle", best=500).phrases
-    chances = [place.probability for place in phrase.places]
+    chances = [place.probability for place in phrase.boxes]
     assert chances == sorted(chances, reverse=True)
     logits = np.log(np.array(chances) / (1 - np.array(chances)))
-    scores = np.array([place.score for place in phrase.places])
+    scores = np.array([place.score for place in phrase.boxes])
     assert np.diff(logits) == pytest.approx(0.5 * np.diff(scores), rel=1e-3, abs=1e-4)
     (partly,) = Grounder(Run.load(str(folder))).ground(scene, "scene", "a red zzyx circle").phrases
-    assert partly.places[0].probability < 1
+    assert partly.boxes[0].probability < 1
     assert Grounding(160, 128, (phrase,)).to_dict()["phrases"][0]["boxes"][0]["probability"] == round(
         chances[0], 4
     )
     Run.load(str(folder)).update(calibration=None)
     (plain,) = Grounder(Run.load(str(folder))).ground(scene, "scene", "a red circle").phrases
-    assert plain.places[0].probability is None
+    assert plain.boxes[0].probability is None
 
 
 def test_what_the_whole_image_does_not_show_is_told(grounding_run: Path, scene: bytes) -> None:
@@ -267,7 +267,7 @@ def test_what_the_whole_image_does_not_show_is_told(grounding_run: Path, scene: 
     run = Run.load(str(grounding_run))
     found = Grounder(run, Absolute()).ground(scene, "scene", "a red circle and a green square")
     assert [phrase.fits for phrase in found.phrases] == [True, False]
-    assert all(phrase.places for phrase in found.phrases)
+    assert all(phrase.boxes for phrase in found.phrases)
     assert [each["fits"] for each in found.to_dict()["phrases"]] == [True, False]
     for other in (None, Colours()):  # without a judge whose scores are calibrated
         assert all(p.fits for p in Grounder(run, other).ground(scene, "scene", "a green square").phrases)
@@ -284,9 +284,9 @@ def test_the_shipped_run_doubts_nonsense_and_what_is_not_there() -> None:
     image = encoded(draw_scene(OBJECTS, "grey"))
     (nonsense,) = grounder.ground(image, "scene", "xyzzy qwop").phrases
     assert not nonsense.known
-    assert nonsense.places == ()
+    assert nonsense.boxes == ()
     (known,) = grounder.ground(image, "scene", "a red circle").phrases
-    assert 0 < known.places[0].probability < 1
+    assert 0 < known.boxes[0].probability < 1
 
 
 def test_a_phrase_is_found_where_it_was_typed(grounder: Grounder, scene: bytes) -> None:

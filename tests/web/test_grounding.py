@@ -56,7 +56,7 @@ def test_an_upload_and_an_indexed_image_are_answered_as_the_grounder_does(
     assert (upload["width"], upload["height"]) == (160, 128)
     for phrase, known in zip(upload["phrases"], expected.phrases, strict=True):
         assert (phrase["phrase"], phrase["start"], phrase["end"]) == (known.text, known.start, known.end)
-        for box, place in zip(phrase["boxes"], known.places, strict=True):
+        for box, place in zip(phrase["boxes"], known.boxes, strict=True):
             assert box["box"] == pytest.approx(place.box, abs=0.051)
             assert box["score"] == pytest.approx(place.score, abs=1e-4)
 

@@ -53,7 +53,7 @@ def test_boxes_lie_where_the_grounder_sees_them(
     found = run.ground((page_index.parent / "photos" / path).read_bytes(), path, TEXT)
     for phrase, shown in zip(found.phrases, shown_boxes(page), strict=False):
         whole = [found.width, found.height] * 2
-        expected = [value / side for value, side in zip(phrase.places[0].box, whole, strict=True)]
+        expected = [value / side for value, side in zip(phrase.boxes[0].box, whole, strict=True)]
         assert shown == pytest.approx(expected, abs=0.01)
     assert page.evaluate("document.documentElement.scrollWidth") == size[0]
 

@@ -104,11 +104,11 @@ def print_grounding(found: Grounding | Mapping[str, Grounding]) -> None:
             print_grounding(grounding)
         return
     for phrase in found.phrases:
-        for place in phrase.places:
-            numbers = "  ".join(f"{value:6.0f}" for value in place.box)
-            shown = place.score if place.probability is None else place.probability
+        for each in phrase.boxes:
+            numbers = "  ".join(f"{value:6.0f}" for value in each.box)
+            shown = each.score if each.probability is None else each.probability
             print(f"{shown:.3f}  {numbers}  {phrase.text}")
-        if phrase.places and not phrase.fits:
+        if phrase.boxes and not phrase.fits:
             tell(f"'{phrase.text}': probably not in this image; the box is the best guess.")
         if not phrase.known:
             tell(f"'{phrase.text}': the run knows none of its words.")

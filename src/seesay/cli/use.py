@@ -304,7 +304,7 @@ def ground(
     if out is not None:
         write_groundings(data, str(image), found, out)
     console.show(found if len(found) > 1 else next(iter(found.values())), as_json, console.print_grounding)
-    if not any(phrase.places for each in found.values() for phrase in each.phrases):
+    if not any(phrase.boxes for each in found.values() for phrase in each.phrases):
         raise typer.Exit(opt.NOTHING_FOUND)
 
 
