@@ -56,7 +56,9 @@ class Registry(Mapping[str, T], Generic[T]):
         def add(implementation: C) -> C:
             there, module = self._known.get(name), _origin(implementation)[0]
             package = self._modules.get(name, module).partition(".")[0]
-            if not module.startswith(package) or (there is not None and _origin(there) != _origin(implementation)):
+            if not module.startswith(package) or (
+                there is not None and _origin(there) != _origin(implementation)
+            ):
                 raise SeesayError(f"The {self.what} '{name}' is already registered; choose another name.")
             self._known[name] = cast(T, implementation)
             return implementation

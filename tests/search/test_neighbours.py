@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from seesay.search.hits import Place
+from seesay.search.hits import PageEnd
 from seesay.search.neighbours import Neighbours, scanned
 from seesay.search.places import create_store
 from seesay.search.store import Store
@@ -184,7 +184,7 @@ def test_pages_are_exact_to_the_last_item(store: Store, tmp_path: Path, count: i
     ids, scores = near.search(query, 70)
     while len(ids):
         found += ids.tolist()
-        ids, scores = near.search(query, 70, after=Place(float(scores[-1]), int(ids[-1]), len(found)))
+        ids, scores = near.search(query, 70, after=PageEnd(float(scores[-1]), int(ids[-1]), len(found)))
     assert found == near.search(query, count)[0].tolist()
 
 
@@ -197,8 +197,8 @@ def test_a_page_is_whole_though_items_came_before_it(store: Store, tmp_path: Pat
     expected = near.search(query, 20)[0][10:]
     put(store, np.repeat(query[None], 40, axis=0), "best")
     near.refresh()
-    place = Place(float(scores[-1]), int(ids[-1]), 10)
-    assert near.search(query, 10, after=place)[0].tolist() == expected.tolist()
+    end = PageEnd(float(scores[-1]), int(ids[-1]), 10)
+    assert near.search(query, 10, after=end)[0].tolist() == expected.tolist()
 
 
 def test_few_ids_that_are_large_take_little_memory(store: Store, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from seesay.cli import main
 from seesay.errors import MissingExtraError, SeesayError
 from seesay.search.filters import EVERYTHING, Filter
-from seesay.search.hits import Place
+from seesay.search.hits import PageEnd
 from seesay.search.index import Index
 from seesay.search.places import create_store, open_store, store_exists
 from seesay.search.store import Store
@@ -108,7 +108,7 @@ def test_pages_after_the_first_are_complete(graph: Store, vectors: NDArray[np.fl
     ids, scores = graph.nearest("image", vectors[0], 500)
     seen = ids.tolist()
     while len(ids):
-        after = Place(float(scores[-1]), int(ids[-1]), len(seen))
+        after = PageEnd(float(scores[-1]), int(ids[-1]), len(seen))
         ids, scores = graph.nearest("image", vectors[0], 500, EVERYTHING, after)
         seen += ids.tolist()
     assert len(set(seen)) == len(seen)
@@ -123,7 +123,7 @@ def test_ties_are_in_the_order_of_their_ids_on_every_page(tmp_path: Path) -> Non
         same = np.repeat(np.eye(3, DIM, dtype=np.float32), 20, axis=0)
         for each in (store, exact):
             put(each, same)
-        after: Place | None = None
+        after: PageEnd | None = None
         seen = list[int]()
         for _ in range(12):
             (ids, scores), (expected, _) = (
@@ -131,7 +131,7 @@ def test_ties_are_in_the_order_of_their_ids_on_every_page(tmp_path: Path) -> Non
             )
             assert ids.tolist() == expected.tolist()
             seen += ids.tolist()
-            after = Place(float(scores[-1]), int(ids[-1]), len(seen))
+            after = PageEnd(float(scores[-1]), int(ids[-1]), len(seen))
         assert len(set(seen)) == 60
 
 

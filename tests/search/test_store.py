@@ -173,7 +173,7 @@ def test_images_are_in_the_order_of_their_times_whatever_changes_them(store: Sto
         writer.put_vector("image", key_of("b.jpg"), np.ones(4, np.float32), (3, 2), "2019-06-30T12:00:00")
     put(store, "a.jpg", "b.jpg", "c.jpg")
     with store.write() as writer:
-        writer.place(1, "moved.jpg", 1_500_000_000 * 10**9, 9)
+        writer.move_image(1, "moved.jpg", 1_500_000_000 * 10**9, 9)
         writer.put_image("c.jpg", key_of("b.jpg"), 8, 9)
     assert [(each.path, each.time) for each in store.newest(9)] == [
         ("c.jpg", "2019-06-30T12:00:00"),

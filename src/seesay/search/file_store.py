@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from seesay.errors import SeesayError
 from seesay.paths import check_folder, disk_errors, home_expanded, locked, open_file, replacing, sweep
 from seesay.search.filters import EVERYTHING, Filter
-from seesay.search.hits import Place, Ranked
+from seesay.search.hits import PageEnd, Ranked
 from seesay.search.neighbours import Neighbours
 from seesay.search.sqlite_file import (
     closed_on_error,
@@ -155,7 +155,7 @@ class FileStore(Store):
         query: NDArray[np.float32],
         k: int,
         where: Filter = EVERYTHING,
-        after: Place | None = None,
+        after: PageEnd | None = None,
     ) -> Ranked:
         """See `Store`; every vector is compared."""
         self.check_process()

@@ -62,7 +62,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PageEnd:
     """The end of a page of hits, after which the next one begins.
 
     Attributes:
@@ -98,7 +98,7 @@ class Answer(list[Hit]):
         self,
         hits: Iterable[Hit] = (),
         unknown_words: Sequence[str] = (),
-        end: Place | None = None,
+        end: PageEnd | None = None,
         corrected_words: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(hits)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.paths import replacing
-from seesay.search.hits import Place, Ranked
+from seesay.search.hits import PageEnd, Ranked
 from seesay.search.tables import Kind
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Neighbours:
         query: NDArray[np.float32],
         k: int,
         among: NDArray[np.int64] | None = None,
-        after: Place | None = None,
+        after: PageEnd | None = None,
     ) -> Ranked:
         """Return ids and scores of the `k` best items, see `Store.nearest`; of the ids `among`, if given."""
         query = np.ascontiguousarray(query, np.float32)
@@ -198,7 +198,7 @@ def scanned(
     return at, scores
 
 
-def next_page(best: Callable[[int], Ranked], k: int, after: Place) -> Ranked:
+def next_page(best: Callable[[int], Ranked], k: int, after: PageEnd) -> Ranked:
     """Return the `k` best items after the end of a page; `best` returns that many, in order."""
     asked = after.seen + k
     while True:

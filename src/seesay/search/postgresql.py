@@ -23,7 +23,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from seesay.errors import SeesayError, first_line
 from seesay.search.filters import EVERYTHING, Filter
-from seesay.search.hits import Place, Ranked
+from seesay.search.hits import PageEnd, Ranked
 from seesay.search.neighbours import next_page
 from seesay.search.sqlite_file import closed_on_error
 from seesay.search.store import Store
@@ -301,7 +301,7 @@ class DatabaseStore(Store):
         query: NDArray[np.float32],
         k: int,
         where: Filter = EVERYTHING,
-        after: Place | None = None,
+        after: PageEnd | None = None,
     ) -> Ranked:
         """See `Store`; pages after the first compare all vectors, so that none is missed."""
 

@@ -24,7 +24,7 @@ from seesay.runs.run import Run
 from seesay.seal import check_seals, is_sealed
 from seesay.search.duplicates import stacks
 from seesay.search.filters import EVERYTHING, Filter
-from seesay.search.hits import Answer, Hit, Place
+from seesay.search.hits import Answer, Hit, PageEnd
 from seesay.search.judging import Judge
 from seesay.search.photo import Photo
 from seesay.search.preparing import PreparedQuery, embed_image, prepare_query
@@ -133,7 +133,7 @@ class IndexReader:
         query: str | Path | bytes | Query | PreparedQuery,
         k: int = 10,
         where: str | None = None,
-        after: Place | None = None,
+        after: PageEnd | None = None,
     ) -> Answer:
         """Return the `k` images that fit a query best, best first.
 
@@ -217,7 +217,7 @@ class IndexReader:
         vector: NDArray[np.float32],
         k: int,
         where: Filter = EVERYTHING,
-        after: Place | None = None,
+        after: PageEnd | None = None,
         without: Collection[int] = (),
     ) -> Answer:
         """Return the `k` items nearest to a vector (dim,), see `Store.nearest`, without those of some ids."""
@@ -237,7 +237,7 @@ class IndexReader:
             return Answer(hits)
         last, score = best[k - 1]
         seen = (after.seen if after is not None else 0) + k + len(without)
-        return Answer(hits, end=Place(score, last, seen))
+        return Answer(hits, end=PageEnd(score, last, seen))
 
     def roots(self) -> list[Root]:
         """Return the folders of the images, in the order of their names; none before their first update."""

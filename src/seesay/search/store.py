@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
 from seesay.search.filters import EVERYTHING, Filter
-from seesay.search.hits import Place, Ranked
+from seesay.search.hits import PageEnd, Ranked
 from seesay.search.photo import FileState, Photo
 from seesay.search.roots import Root, is_possible
 from seesay.search.tables import Kind
@@ -161,7 +161,7 @@ class Store(ABC):
         query: NDArray[np.float32],
         k: int,
         where: Filter = EVERYTHING,
-        after: Place | None = None,
+        after: PageEnd | None = None,
     ) -> Ranked:
         """Return ids and scores of the `k` best items by inner product, or fewer, best first; ties by id.
 

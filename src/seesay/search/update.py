@@ -205,10 +205,10 @@ class Update:
     def _put(self, writer: Writer, path: str, key: str) -> None:
         former, state = self._before.get(path), self._files[path]
         if former is not None and former.key == key:
-            writer.place(former.id, path, *state)
+            writer.move_image(former.id, path, *state)
             self._report.unchanged += 1
         elif former is None and self._gone.get(key):
-            writer.place(self._gone[key].pop().id, path, *state)
+            writer.move_image(self._gone[key].pop().id, path, *state)
             self._report.moved += 1
         else:
             writer.put_image(path, key, *state)

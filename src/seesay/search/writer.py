@@ -125,8 +125,8 @@ class Writer:
             (key, text, time.time(), self._generation),
         )
 
-    def place(self, id_: int, path: str, mtime_ns: int, size: int, ctime_ns: int = 0) -> None:
-        """Set the path and file state of an item; its vector and id are kept."""
+    def move_image(self, id_: int, path: str, mtime_ns: int, size: int, ctime_ns: int = 0) -> None:
+        """Set the path and file state of an image; its vector and id are kept."""
         content = "SELECT taken FROM vectors WHERE id = (SELECT vector FROM items WHERE id = ?)"
         (taken,) = self._connection.execute(content, (id_,)).fetchone()
         self._connection.execute(

@@ -12,7 +12,7 @@ from fastapi.dependencies.utils import get_flat_params
 from pydantic import Field, FiniteFloat, TypeAdapter, WithJsonSchema
 
 from seesay.errors import QueryError, did_you_mean
-from seesay.search.hits import Place
+from seesay.search.hits import PageEnd
 from seesay.web.service import Served, Service
 
 MAX_ANSWERS = 200
@@ -74,16 +74,16 @@ Upload: TypeAlias = Annotated[UploadFile, File(description="an encoded image"), 
 DEFAULT_LIMIT = 40
 
 _Number = Annotated[int, Field(ge=0, le=2**62)]
-_PLACE = TypeAdapter(tuple[FiniteFloat, _Number, Annotated[int, Field(ge=0, le=2**31)]])
+_PAGE_END = TypeAdapter(tuple[FiniteFloat, _Number, Annotated[int, Field(ge=0, le=2**31)]])
 
 
-def cursor_of(place: Place) -> str:
-    """Encode a place in a ranking as a cursor, which a client sends back with the same query."""
-    values = (place.score, place.id, place.seen)
+def cursor_of(end: PageEnd) -> str:
+    """Encode the end of a page as a cursor, which a client sends back with the same query."""
+    values = (end.score, end.id, end.seen)
     return base64.urlsafe_b64encode(json.dumps(values).encode()).decode().rstrip("=")
 
 
-def place_of(cursor: str) -> Place:
+def end_of(cursor: str) -> PageEnd:
     """Decode a cursor.
 
     Raises:
@@ -91,6 +91,6 @@ def place_of(cursor: str) -> Place:
     """
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-        return Place(*_PLACE.validate_json(text, strict=True))
+        return PageEnd(*_PAGE_END.validate_json(text, strict=True))
     except ValueError:
         raise QueryError("Invalid cursor; use `next` of the previous page.") from None

@@ -30,7 +30,7 @@ from seesay.web.routes.parameters import (
     Upload,
     Where,
     cursor_of,
-    place_of,
+    end_of,
 )
 from seesay.web.security import API
 from seesay.web.service import Served, Service
@@ -94,7 +94,7 @@ async def _found(
     service: Service, served: Served, q: str, limit: int, where: str, cursor: str | None
 ) -> Images:
     query = served.parsed(q)
-    after = None if cursor is None else place_of(cursor)
+    after = None if cursor is None else end_of(cursor)
     prepared = await service.run(lambda: served.prepared(query))
     found = await service.run(lambda: served.index.search(prepared, limit, where, after))
     return Images(
