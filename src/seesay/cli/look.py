@@ -68,7 +68,7 @@ def features(
     from seesay.encoders.settings import EncoderSettings
     from seesay.encoders.stores import has_stores
     from seesay.paths import check_folder
-    from seesay.recipes.changes import Change
+    from seesay.recipes.files import Change
 
     settings = EncoderSettings.parse(Change.parse(f"encoder={encoder}").value)
     check_folder(out, has_stores(out))

@@ -11,8 +11,7 @@ from typing import TypeAlias
 from pydantic import Field
 
 from seesay.errors import SeesayError
-from seesay.recipes.changes import in_one_line
-from seesay.recipes.files import Values
+from seesay.recipes.files import Values, in_one_line
 from seesay.settings import Settings
 
 Sentence: TypeAlias = str | Mapping[str, str]

@@ -1,4 +1,4 @@
-"""Recipe files: one per system, with its variants, and the differences between corpora under `corpora`.
+"""Recipe files, one per system with its variants and the differences between corpora, and changes to them.
 
 A variant overrides the settings of its file, or those of an earlier variant that `like` names.
 """
@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import yaml
 
 from seesay.errors import SeesayError, did_you_mean
@@ -105,11 +106,7 @@ def read_yaml(path: Path, where: str) -> Values:
     try:
         values = yaml.safe_load(text)
         values_in_all = _count_values(values, {})
-    except (
-        yaml.YAMLError,
-        ValueError,
-        RecursionError,
-    ) as failure:  # ValueError: an impossible date or integer
+    except (yaml.YAMLError, ValueError, RecursionError) as failure:  # ValueError: an impossible date
         raise SeesayError(f"{where}: not YAML: {' '.join(str(failure).split())}") from failure
     if values_in_all > _MAX_VALUES:
         raise SeesayError(f"{where}: its aliases expand to {values_in_all} values, too many for a recipe.")
@@ -140,3 +137,91 @@ def _count_values(value: object, known: dict[int, int]) -> int:
         inner = value.values() if isinstance(value, dict) else value
         known[id(value)] = 1 + sum(_count_values(each, known) for each in inner)
     return known[id(value)]
+
+
+class Change(NamedTuple):
+    """A change to a recipe, such as `schedule.epochs` and 5; its text is `schedule.epochs=5`."""
+
+    key: str
+    value: object
+
+    @classmethod
+    def parse(cls, text: str) -> Change:
+        """Read `key=value`, the value in YAML.
+
+        Raises:
+            SeesayError: there is no `=`, or the value is not YAML.
+        """
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise SeesayError(f"{text}: write key=value, such as epochs=5.")
+        try:
+            return cls(key, yaml.safe_load(value))
+        except (yaml.YAMLError, ValueError, RecursionError) as failure:  # ValueError: an impossible date
+            raise SeesayError(f"{text[:80]}: the value is not YAML.") from failure
+
+    def __str__(self) -> str:
+        return f"{self.key}={in_one_line(self.value)}"
+
+
+def in_one_line(value: object) -> str:
+    """Return a value as YAML on one line, `kind` first in a mapping and the other keys sorted.
+
+    >>> in_one_line([{"crops": "ten", "kind": "efficientnet-lite0"}])
+    '[{kind: efficientnet-lite0, crops: ten}]'
+    """
+    text = yaml.safe_dump(_in_order(value), default_flow_style=True, width=10**6, sort_keys=False)
+    return text.removesuffix("...\n").strip()
+
+
+def _in_order(value: object) -> object:
+    if isinstance(value, list):
+        return [_in_order(each) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    return {key: _in_order(value[key]) for key in sorted(value, key=lambda key: (key != "kind", str(key)))}
+
+
+def changes_of(given: Sequence[str | Change] | Mapping[str, object]) -> list[Change]:
+    """Return changes given as texts `key=value` or as they are, or as keywords.
+
+    A keyword whose value is a mapping without a `kind` changes only the keys in it.
+
+    >>> changes_of(["epochs=5"]) == changes_of({"epochs": 5})
+    True
+    >>> changes_of({"schedule": {"epochs": 5}})
+    [Change(key='schedule.epochs', value=5)]
+    """
+    if not isinstance(given, Mapping):
+        return [each if isinstance(each, Change) else Change.parse(each) for each in given]
+    changes = []
+    for key, value in given.items():
+        if isinstance(value, Mapping) and "kind" not in value:
+            changes += [Change(f"{key}.{inner}", _plain(each)) for inner, each in value.items()]
+        else:
+            changes.append(Change(key, _plain(value)))
+    return changes
+
+
+def _plain(value: object) -> object:
+    """Return a value with what YAML lacks, such as paths and arrays, as what it has."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    return str(value) if isinstance(value, Path) else value
+
+
+@cache
+def as_recorded(change: str) -> str:
+    """Return a change as recipes record it: quotes, spaces and the order of keys do not matter.
+
+    >>> as_recorded('encoders=["a","b"]'), as_recorded("encoders=['a', 'b']")
+    ('encoders=[a, b]', 'encoders=[a, b]')
+    """
+    try:
+        return str(Change.parse(change))
+    except SeesayError:  # no change, in a file that somebody has written
+        return change

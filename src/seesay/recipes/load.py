@@ -14,24 +14,25 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from seesay.encoders.settings import PRECOMPUTED, EncoderSettings, checked_encoder, role_of
-from seesay.errors import SeesayError
+from seesay.errors import KEYS_ALIKE, SeesayError, did_you_mean
+from seesay.losses.settings import LOSSES
+from seesay.matchers.settings import MATCHERS, ComposedSettings
 from seesay.paths import is_file_name
-from seesay.recipes.changes import (
-    LABELS,
-    Change,
-    changes_of,
-    in_one_line,
-    reaches_members,
-    with_change,
-    with_mapping,
-)
 from seesay.recipes.departures import PrintedSettings, by_name
-from seesay.recipes.files import find_recipe, included_recipes
-from seesay.recipes.schema import Recipe, misfits
-from seesay.settings import describe
+from seesay.recipes.files import Change, Values, changes_of, find_recipe, in_one_line, included_recipes
+from seesay.recipes.schema import (
+    OptimizerSettings,
+    Recipe,
+    RegionSettings,
+    ScheduleSettings,
+    WordSettings,
+    misfits,
+)
+from seesay.settings import Settings, SettingsRegistry, describe
 
 M = TypeVar("M", bound=BaseModel)
 
+LABELS = ("name", "about", "system", "departures")
 _INPUTS = ("encoders", "arrays", "sentence_encoder", "sentence_dim", "min_count", "lemmas", "regions")
 
 
@@ -90,6 +91,84 @@ def load_recipe(
     return _with_members(recipe) if recipe.matcher.is_composed else recipe
 
 
+def with_mapping(
+    change: Change, values: Values, name: str, corpus: str | None, settings_of: str | None = None
+) -> Change:
+    """Complete the key of a change to the recipe `name` with its mapping: `loss.margin` for `margin`.
+
+    A key of a member's matcher is completed like one of the composed matcher, and reaches the members.
+
+    Raises:
+        SeesayError: no mapping has the key, or several have.
+    """
+    key = change.key
+    if key == "settings_of":
+        raise SeesayError(f"{change}: write CORPUS/{name.rpartition('/')[2]} to take a corpus's settings.")
+    if key.partition(".")[0] == "changes":
+        raise SeesayError(f"{change}: give each change as a key of its own, such as epochs=5.")
+    if "." in key or key in Recipe.model_fields:
+        return change
+    keys_of: dict[str, Iterable[str]] = {
+        "matcher": _matcher_keys(values, corpus, settings_of),
+        "loss": _settings(LOSSES, values.get("loss")).model_fields,
+        "optimizer": OptimizerSettings.model_fields,
+        "schedule": ScheduleSettings.model_fields,
+        "words": WordSettings.model_fields if values.get("words") is not None else (),
+        "regions": RegionSettings.model_fields if values.get("regions") is not None else (),
+    }
+    owners = [owner for owner, keys in keys_of.items() if key in keys]
+    if len(owners) == 1:
+        return Change(f"{owners[0]}.{key}", change.value)
+    if owners:
+        ways = " or ".join(f"{owner}.{key}" for owner in owners)
+        raise SeesayError(f"'{key}' is a key of {' and of '.join(owners)}; write {ways}.")
+    known = [*Recipe.model_fields, *(each for keys in keys_of.values() for each in keys)]
+    raise SeesayError(f"Recipe '{name}' has no key '{key}'{did_you_mean(key, known, KEYS_ALIKE) or '.'}")
+
+
+def with_change(values: Values, change: Change) -> Values:
+    """Return the values with a change; those of a composed recipe that only its members take are left out."""
+    composed = _settings(MATCHERS, values.get("matcher"))
+    of_matcher = change.key.startswith("matcher.") and issubclass(composed, ComposedSettings)
+    if of_matcher and reaches_members(change.key, composed):
+        return values
+    *parents, last = change.key.split(".")
+    changed = at = dict(values)
+    for parent in parents:
+        there = at.get(parent) or {}
+        if not isinstance(there, dict):
+            raise SeesayError(f"{change}: '{parent}' is a value, without further keys.")
+        at[parent] = at = dict(there)
+    at[last] = change.value
+    return changed
+
+
+def reaches_members(key: str, composed: type[Settings]) -> bool:
+    """Return whether a change of that key also applies to the members of a composed recipe.
+
+    Descriptions do not, nor do keys of the composed matcher itself, such as `matcher.gate.folds`.
+    """
+    of_matcher = key.removeprefix("matcher.").partition(".")[0]
+    return key not in LABELS and of_matcher not in composed.model_fields.keys() - {"kind"}
+
+
+def _matcher_keys(values: Values, corpus: str | None, settings_of: str | None) -> set[str]:
+    """Return the keys of a recipe's matcher and of those of its members."""
+    matcher = values.get("matcher")
+    settings = _settings(MATCHERS, matcher)
+    keys = set(settings.model_fields)
+    if issubclass(settings, ComposedSettings) and isinstance(matcher, dict):
+        for member in matcher.get("members") or ():
+            keys |= _matcher_keys(find_recipe(str(member), corpus, settings_of), corpus, settings_of)
+    return keys
+
+
+def _settings(registry: SettingsRegistry, values: object) -> type[Settings]:
+    """Return the settings of a kind that has not been checked yet; those without keys if there is none."""
+    kind = str(values.get("kind")) if isinstance(values, dict) else ""
+    return registry[kind] if kind in registry else Settings  # noqa: SIM401 — registries raise no KeyError
+
+
 def learns_phrases(name: str) -> bool:
     """Return whether a recipe is for phrases with boxes, before its corpus is known."""
     return find_recipe(name, None).get("regions") is not None
@@ -125,12 +204,7 @@ def member_recipes(composed: Recipe) -> list[Recipe]:
 def changes_by_role(
     changes: Sequence[Change], name: str, encoders: Sequence[EncoderSettings]
 ) -> list[Change]:
-    """Return changes in which other encoders replace only those of the same role.
-
-    Args:
-        changes: to a recipe.
-        name: of the recipe.
-        encoders: those of the recipe before the changes.
+    """Return changes to the recipe `name` in which other encoders replace only `encoders` of the same role.
 
     Raises:
         SeesayError: the other encoders lack one of the roles, or one of them does not exist.
@@ -168,20 +242,18 @@ def check_member(composed: Recipe, member: Recipe) -> None:
             )
 
 
-def is_same(there: Recipe, recipe: Recipe) -> bool:
-    """Return whether a run's recipe equals a recipe, ignoring fine-tuning of encoders."""
-    return dump_recipe(_untuned(there)) == dump_recipe(_untuned(recipe))
-
-
 def differences(there: Recipe, recipe: Recipe) -> str:
-    """Describe how a run's recipe differs from a requested one."""
-    unnamed = {*LABELS, "settings_of", "changes"}
-    used, asked = (by_name(_untuned(r).model_dump(mode="json", exclude=unnamed)) for r in (there, recipe))
+    """Describe how a run's recipe differs from a requested one.
+
+    The description is empty if only descriptions differ, or encoders that the run has fine-tuned.
+    """
+    about = {"about", "system", "departures"}
+    used, asked = (by_name(_untuned(r).model_dump(mode="json", exclude=about)) for r in (there, recipe))
     keys = [key for key in used | asked if used.get(key) != asked.get(key)]
+    keys = [key for key in keys if not any(other.startswith(f"{key}.") for other in keys)]
     return "; ".join(
         f"this run used {key}={in_one_line(used.get(key))}, you asked for {in_one_line(asked.get(key))}"
-        for key in keys
-        if not any(other.startswith(f"{key}.") for other in keys)
+        for key in [key for key in keys if key not in ("name", "settings_of", "changes")] or keys
     )
 
 

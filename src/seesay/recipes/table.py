@@ -16,8 +16,7 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from seesay.errors import SeesayError, did_you_mean
-from seesay.recipes.changes import as_recorded, changes_of
-from seesay.recipes.files import included_recipes, read_yaml
+from seesay.recipes.files import as_recorded, changes_of, included_recipes, read_yaml
 from seesay.recipes.load import changes_by_role, corpora_of, load_recipe, settings_digest, validated
 from seesay.recipes.schema import Recipe
 from seesay.settings import Settings

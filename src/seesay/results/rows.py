@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from seesay.errors import SeesayError
 from seesay.paths import is_file_name, lock_of, locked, replace_text
 from seesay.protocols.base import Result, read_result
-from seesay.recipes.changes import as_recorded
+from seesay.recipes.files import as_recorded
 from seesay.recipes.load import settings_digest
 from seesay.settings import describe
 

@@ -17,8 +17,8 @@ from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import RESAMPLES
 from seesay.protocols.base import PROTOCOLS
 from seesay.protocols.phrase_distance import measure_combined
-from seesay.recipes.changes import Change, reaches_members
-from seesay.recipes.load import settings_digest, settings_line
+from seesay.recipes.files import Change
+from seesay.recipes.load import reaches_members, settings_digest, settings_line
 from seesay.recipes.schema import Recipe
 from seesay.recipes.table import TableDefinition, TableRow
 from seesay.results.comparison import measured_row

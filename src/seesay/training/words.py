@@ -18,14 +18,12 @@ from seesay.encoders.sentences.word_vectors import file_vectors, word_vectors
 from seesay.errors import SeesayError
 from seesay.matchers.layers import WordEmbedding
 from seesay.paths import home_expanded
-from seesay.recipes.load import differences, is_same
+from seesay.recipes.load import differences
 from seesay.recipes.schema import Recipe
 from seesay.runs.config import RECIPE, VOCABULARY, run_recipe
 from seesay.runs.inputs import sentence_vectors
 from seesay.text.concepts import Concept, frequent_concepts
 from seesay.text.vocabulary import Vocabulary
-
-_DESCRIPTIONS = ("about", "system", "departures")  # keys of a recipe that change no weight
 
 
 def learned_words(recipe: Recipe, texts: Sequence[str]) -> tuple[Vocabulary, list[Concept]]:
@@ -47,9 +45,7 @@ def check_words(folder: Path, vocabulary: Vocabulary, corpus: Corpus) -> None:
 def check_recipe(folder: Path, recipe: Recipe) -> Recipe:
     """Return the recipe of the run in a folder; raise a `SeesayError` if more than descriptions differ."""
     there = run_recipe(folder)
-    described = {key: getattr(there, key) for key in _DESCRIPTIONS}
-    if not is_same(there, recipe.model_copy(update=described)):
-        how = differences(there, recipe) or "its name or changes differ"
+    if how := differences(there, recipe):
         raise SeesayError(
             f"{folder / RECIPE}: another recipe was trained there: {how}. Name this run's changes to "
             "continue it, or choose another folder."
