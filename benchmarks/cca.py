@@ -24,7 +24,7 @@ from sklearn import cross_decomposition
 from torch import Tensor
 
 from benchmarks._harness import arguments, peak_mib, report, seconds
-from seesay.matchers.baselines.cca import Covariances, solve_cca
+from seesay.matchers.cca import Covariances, solve_cca
 
 Size = tuple[int, int, int, int]  # pairs, image features, sentence features, components
 

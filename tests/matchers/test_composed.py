@@ -25,11 +25,8 @@ LEVEL = {level: MATCHERS["mcnn"](level=level, image=6, maps=(5, 7, 4), hidden=9)
 def ensemble(*matchers: MatcherSettings, seed: int = 0) -> Ensemble:
     torch.manual_seed(seed)
     names = tuple(f"member-{number}" for number in range(len(matchers)))
-    built = (
-        MATCHERS["ensemble"]
-        .settings(members=names, matchers=matchers)
-        .build(MatcherInputs((20, 4), WORDS, VECTOR))
-    )
+    combined = MATCHERS["ensemble"](members=names, matchers=matchers)
+    built = combined.build(MatcherInputs((20, 4), WORDS, VECTOR))
     assert isinstance(built, Ensemble)
     return built
 

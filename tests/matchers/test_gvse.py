@@ -78,10 +78,10 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-x))
 
 
-def by_a_loop(built: UncommonVSE, instances: np.ndarray) -> tuple[np.ndarray, list[list[float]]]:
-    """Eq. 1 as printed and an LSTM as its textbook has it, for one image: v, unit, and p."""
+def by_a_loop(built: UncommonVSE, instances: np.ndarray) -> np.ndarray:
+    """Eq. 1 as printed and an LSTM as its textbook has it, for one image: v, unit."""
     w = {key: value.double().numpy() for key, value in built.relation.state_dict().items()}
-    hidden, memory, saliencies = np.zeros(H), np.zeros(H), []
+    hidden, memory = np.zeros(H), np.zeros(H)
     for _ in range(T):
         scores = []
         for a in instances:
@@ -93,8 +93,7 @@ def by_a_loop(built: UncommonVSE, instances: np.ndarray) -> tuple[np.ndarray, li
         i, f, g, o = np.split(gates + w["lstm.bias_hh"], 4)
         memory = sigmoid(f) * memory + sigmoid(i) * np.tanh(g)
         hidden = sigmoid(o) * np.tanh(memory)
-        saliencies.append(p)
-    return hidden / np.linalg.norm(hidden), saliencies
+    return hidden / np.linalg.norm(hidden)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -106,12 +105,9 @@ def test_attention_equals_a_loop_over_eq_1(seed: int, there: int) -> None:
     images = probabilities(seed, there=there)
     with torch.inference_mode():
         vectors = built.embed_images(images)
-    saliencies = built.saliencies(images)
     for row, image in enumerate(images.double().numpy().reshape(-1, COUNT, F)):
-        expected, p = by_a_loop(built, np.sqrt(image[:there]))
+        expected = by_a_loop(built, np.sqrt(image[:there]))
         np.testing.assert_allclose(vectors[row], expected, atol=1e-5)
-        np.testing.assert_allclose(saliencies[row, :, :there], p, atol=1e-5)
-        assert not saliencies[row, :, there:].any()
 
 
 def test_without_steps_the_image_vector_is_a_map_of_the_mean() -> None:
@@ -121,8 +117,6 @@ def test_without_steps_the_image_vector_is_a_map_of_the_mean() -> None:
     mapped = mean @ built.image_map.weight.detach().numpy().T + built.image_map.bias.detach().numpy()
     expected = mapped / np.linalg.norm(mapped, axis=1, keepdims=True)
     np.testing.assert_allclose(built.embed_images(images).detach(), expected, atol=1e-5)
-    with pytest.raises(SeesayError, match=r"matcher\.steps"):
-        built.saliencies(images)
 
 
 @settings(max_examples=10)

@@ -13,7 +13,7 @@ from seesay.metrics import calibration_error
 from seesay.protocols.subject import RunSubject
 from seesay.runs.calibration import Calibration
 from seesay.text.vocabulary import Vocabulary
-from seesay.training.calibrate import fit_calibration
+from seesay.training.summarize import fit_calibration
 from tests.protocols.drawn import Embedding, Pairs, run_subject
 
 NOUNS = ("dog", "cat", "horse", "car", "tree", "boat", "ball", "house", "chair", "bird", "lake", "shirt")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from seesay.runs.config import run_recipe, save_recipe
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary, list_runs
-from seesay.training.composed import MEMBERS, combine_members
+from seesay.training.composed import MEMBERS
 from seesay.training.table import TableRuns, measure_table
 from seesay.training.train import train
 from tests.training.steps import counted_steps
@@ -149,21 +148,6 @@ def test_a_corpus_that_cannot_be_trained_on_leaves_nothing_in_the_way(corpus: Co
     with pytest.raises(SeesayError, match="split 'val'"):
         train(load_recipe("mcnn-ens", changes=TWO), replace(corpus, images=images), tmp_path / "run")
     assert not (tmp_path / "run").exists()
-
-
-def test_members_of_different_words_are_refused(corpus: Corpus, ensemble: Path, tmp_path: Path) -> None:
-    recipe, folders = run_recipe(ensemble), [ensemble / MEMBERS / n for n in NAMES[1::2]]
-    path = folders[1] / "vocabulary.json"
-    words = json.loads(path.read_text(encoding="utf-8"))
-    swapped = json.loads(json.dumps(words).replace('"red"', '"crimson"'))
-    assert swapped != words
-    path.write_text(json.dumps(swapped), encoding="utf-8")
-    members = [Run.load(str(folder)) for folder in folders]
-    with pytest.raises(SeesayError, match=r"mcnn-st: its vocabulary differs from that of .*mcnn-phs"):
-        combine_members(recipe, members, corpus, tmp_path / "out")
-    with pytest.raises(SeesayError, match=r"not of the runs .*mcnn-st, .*mcnn-phs"):
-        combine_members(recipe, members[::-1], corpus, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

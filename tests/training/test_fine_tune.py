@@ -22,9 +22,9 @@ from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 from seesay.losses.margin import SoftMarginLoss
 from seesay.losses.pairs import MultiLabelLoss
-from seesay.matchers.baselines.vsepp import VSEPlusPlus
 from seesay.matchers.sco import ConceptClassifier
 from seesay.matchers.settings import MATCHERS, MatcherInputs
+from seesay.matchers.vsepp import VSEPlusPlus
 from seesay.paths import cache_dir
 from seesay.protocols.evaluate import default_protocol, evaluate
 from seesay.recipes.load import dump_recipe, load_recipe, member_recipes

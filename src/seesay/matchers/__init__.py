@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from seesay.matchers.base import EmbeddingMatcher as EmbeddingMatcher
     from seesay.matchers.base import Matcher as Matcher
     from seesay.matchers.base import PairMatcher as PairMatcher
-    from seesay.matchers.baselines.cca import CCA as CCA
-    from seesay.matchers.baselines.vsepp import VSEPlusPlus as VSEPlusPlus
+    from seesay.matchers.cca import CCA as CCA
     from seesay.matchers.composed import Ensemble as Ensemble
     from seesay.matchers.cosine import Cosine as Cosine
     from seesay.matchers.gvse import GVSE as GVSE
@@ -32,14 +31,15 @@ if TYPE_CHECKING:
     from seesay.matchers.settings import register_matcher as register_matcher
     from seesay.matchers.two_branch import SimilarityNetwork as SimilarityNetwork
     from seesay.matchers.two_branch import TwoBranchEmbedding as TwoBranchEmbedding
+    from seesay.matchers.vsepp import VSEPlusPlus as VSEPlusPlus
 
 # PyTorch is imported with the first name that is used.
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "base": ("EmbeddingMatcher", "Matcher", "PairMatcher"),
-        "baselines.cca": ("CCA",),
-        "baselines.vsepp": ("VSEPlusPlus",),
+        "cca": ("CCA",),
+        "vsepp": ("VSEPlusPlus",),
         "composed": ("Ensemble",),
         "cosine": ("Cosine",),
         "gvse": ("GVSE", "UncommonVSE"),

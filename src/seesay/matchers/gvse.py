@@ -96,20 +96,16 @@ class AttentionalLSTM(nn.Module):
         nn.init.zeros_(self.lstm.bias_hh)
         self.dim, self.steps = dim, steps
 
-    def forward(self, instances: Tensor, missing: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the state h_T, (n, H), and the saliencies p, (n, T, I).
-
-        Instances are (n, I, F); `missing`, (n, I), marks padding.
-        """
+    def forward(self, instances: Tensor, missing: Tensor) -> Tensor:
+        """Return the state h_T, (n, H), of instances (n, I, F); `missing`, (n, I), marks padding."""
         mapped = self.image_map(instances)
         hidden = memory = instances.new_zeros(instances.shape[0], self.dim)
-        saliencies = []
         for _ in range(self.steps):
             scores = self.saliency(torch.tanh(mapped + self.state_map(hidden)[:, None]))[..., 0]
-            saliencies.append(scores.masked_fill(missing, -torch.inf).softmax(dim=1))
-            attended = torch.bmm(saliencies[-1][:, None], instances)[:, 0]
+            saliencies = scores.masked_fill(missing, -torch.inf).softmax(dim=1)
+            attended = torch.bmm(saliencies[:, None], instances)[:, 0]
             hidden, memory = self.lstm(attended, (hidden, memory))
-        return hidden, torch.stack(saliencies, dim=1)
+        return hidden
 
 
 @register_matcher("uncommon-vse")
@@ -168,7 +164,7 @@ class UncommonVSE(EmbeddingMatcher):
         instances = self._instances(images)
         missing = missing_instances(instances)
         if self.relation is not None:
-            return unit_vectors(self.relation(self.dropout(instances), missing)[0])
+            return unit_vectors(self.relation(self.dropout(instances), missing))
         assert self.image_map is not None
         there = (~missing).to(instances.dtype)
         mean = (self.dropout(instances) * there[..., None]).sum(dim=1) / there.sum(dim=1, keepdim=True)
@@ -178,19 +174,6 @@ class UncommonVSE(EmbeddingMatcher):
         """Return unit sentence vectors, (m, H)."""
         vectors = read_vectors(sentences, self.sentence_map.in_features, self.sentence_map.weight)
         return unit_vectors(self.sentence_map(self.dropout(vectors)))
-
-    def saliencies(self, images: Tensor) -> Tensor:
-        """Return the attention of each step to each instance, p of eq. 1, (n, T, I).
-
-        Raises:
-            SeesayError: T is 0.
-        """
-        if self.relation is None:
-            raise SeesayError("this matcher averages instances; one with matcher.steps attends to them.")
-        with torch.inference_mode():
-            instances = self._instances(images)
-            found: Tensor = self.relation(instances, missing_instances(instances))[1]
-        return found
 
     def prepare(self, pretrained: Pretrained) -> None:
         """Set the vectors of the classes, which are saved with the weights."""

@@ -11,14 +11,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence
 
 from seesay.errors import SeesayError
-from seesay.matchers.base import Pretrained
-from seesay.matchers.sentences import (
-    UNKNOWN,
-    WORD_DEVIATION,
-    Sentences,
-    WordVectors,
-    word_places,
-)
+from seesay.matchers.sentences import UNKNOWN, Sentences, word_places
 
 State = tuple[Tensor, ...]  # of a recurrent layer: the hidden state and, of an LSTM, the cell state
 # How image features are scaled; see `standardised`.
@@ -192,24 +185,6 @@ class WordEmbedding(nn.Embedding):
         rows = 1 + known.nonzero()[:, 0]
         self.weight[rows, : components.shape[1]] = components.to(self.weight)
         self.weight[UNKNOWN] = 0
-
-
-def pretrained_words(pretrained: Pretrained, name: WordVectors, width: int) -> tuple[Tensor, Tensor]:
-    """Return vectors (V - 1, width) of a vocabulary's words, and which are known, (V - 1,).
-
-    MiniLM reads each word as a sentence. The vectors of one-word sentences have a large common part, so they
-    are centred; then they are scaled to the size of GloVe's. GloVe's and those of a file are not changed.
-
-    Raises:
-        SeesayError: the vectors have another width.
-    """
-    vectors, known = (torch.from_numpy(each) for each in pretrained.word_vectors(name))
-    if vectors.shape[1] != width:
-        raise SeesayError(f"{name}: has vectors of {vectors.shape[1]} numbers, but word_dim is {width}.")
-    if name != "minilm":
-        return vectors, known
-    centred = vectors - vectors.mean(dim=0)
-    return centred * (WORD_DEVIATION / centred.std()), known
 
 
 class PowerNormalisation(nn.Module):

@@ -38,16 +38,10 @@ from pydantic import AfterValidator, PositiveInt, ValidationInfo
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seesay.errors import SeesayError
 from seesay.matchers.base import PairMatcher, Pretrained, check_images
-from seesay.matchers.layers import ScoreLayer, Standardise, pretrained_words, standardised
-from seesay.matchers.sentences import (
-    UNKNOWN,
-    WORD_DEVIATION,
-    SentencesLike,
-    WordVectors,
-    read_words,
-    word_width,
-)
+from seesay.matchers.layers import ScoreLayer, Standardise, standardised
+from seesay.matchers.sentences import UNKNOWN, SentencesLike, read_words
 from seesay.matchers.settings import register_matcher
 from seesay.settings import Dropout
 
@@ -62,6 +56,18 @@ def _in_four(start: str, info: ValidationInfo) -> str:
 
 
 Start = Annotated[Literal["random", "product"], AfterValidator(_in_four)]
+
+_PACKAGED = {"glove": 50, "minilm": 384}  # word vectors, and their widths
+
+
+def _packaged_or_file(name: str) -> str:
+    if name not in _PACKAGED and not name.endswith((".txt", ".vec")):
+        raise ValueError(f"'{name}' is none of {', '.join(_PACKAGED)}, and no file that ends in .txt or .vec")
+    return name
+
+
+WordVectors = Annotated[str, AfterValidator(_packaged_or_file)]
+_DEVIATION = 0.7  # of the components of frequent words in GloVe
 
 MAX_LENGTH = 30  # words; longer sentences are cut
 LEVELS = ("wd", "phs", "phl", "st")  # by the number of layers before the one that sees the image
@@ -119,9 +125,12 @@ class MatchingCNN(PairMatcher):
         super().__init__()
         self.image_dim, self.meeting = image_dim, LEVELS.index(level)
         self.word_vectors = word_vectors
-        width = word_width(word_vectors, word_dim)
+        width = _PACKAGED.get(word_vectors, word_dim)
+        if width is None or word_dim not in (None, width):
+            its = f", {width}" if width else ""
+            raise SeesayError(f"word_dim: give the width of the vectors of {word_vectors}{its}.")
         self.words = nn.Embedding(vocabulary_size, width)
-        nn.init.normal_(self.words.weight, std=WORD_DEVIATION)
+        nn.init.normal_(self.words.weight, std=_DEVIATION)
         nn.init.zeros_(self.words.weight[UNKNOWN].detach())
         self.image_map = rectified(image_dim, image)
         widths = pairwise((width, *maps, hidden))
@@ -136,8 +145,18 @@ class MatchingCNN(PairMatcher):
             self._start_as_product()
 
     def prepare(self, pretrained: Pretrained) -> None:
-        """Initialise the words with pretrained vectors; words without one stay random."""
-        vectors, known = pretrained_words(pretrained, self.word_vectors, self.words.embedding_dim)
+        """Initialise the words with pretrained vectors; words without one stay random.
+
+        Raises:
+            SeesayError: the vectors have another width.
+        """
+        name, width = self.word_vectors, self.words.embedding_dim
+        vectors, known = (torch.from_numpy(each) for each in pretrained.word_vectors(name))
+        if vectors.shape[1] != width:
+            raise SeesayError(f"{name}: has vectors of {vectors.shape[1]} numbers, but word_dim is {width}.")
+        if name == "minilm":  # as sentences of one word, whose vectors have a large common part
+            vectors = vectors - vectors.mean(dim=0)
+            vectors *= _DEVIATION / vectors.std()
         self.words.weight.detach()[1:][known] = vectors[known]
 
     @torch.no_grad()

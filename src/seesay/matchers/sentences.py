@@ -3,42 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from typing import TypeAlias
 
 import torch
-from pydantic import AfterValidator
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
 from seesay.errors import SeesayError
 
 UNKNOWN = 0  # the number of every word outside the vocabulary
-_PACKAGED = {"glove": 50, "minilm": 384}
-
-
-def _packaged_or_file(name: str) -> str:
-    if name not in _PACKAGED and not name.endswith((".txt", ".vec")):
-        raise ValueError(f"'{name}' is none of {', '.join(_PACKAGED)}, and no file that ends in .txt or .vec")
-    return name
-
-
-# The vectors that a matcher's words start from: packaged ones, or a text file of word2vec or GloVe.
-WordVectors = Annotated[str, AfterValidator(_packaged_or_file)]
-WORD_DEVIATION = 0.7  # the standard deviation of the components of frequent words in GloVe
-
-
-def word_width(name: str, word_dim: int | None) -> int:
-    """Return the width of the word vectors `name`; for a file it is `word_dim`.
-
-    Raises:
-        SeesayError: the width is not given, or packaged vectors have another one.
-    """
-    width = _PACKAGED.get(name, word_dim)
-    if width is None or word_dim not in (None, width):
-        raise SeesayError(
-            f"word_dim: give the width of the vectors of {name}{f', {width}' if width else ''}."
-        )
-    return width
 
 
 @dataclass(frozen=True, eq=False)

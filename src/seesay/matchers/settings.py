@@ -136,8 +136,8 @@ MATCHERS = SettingsRegistry(
     base=MatcherSettings,
     inputs=_INPUTS,
     modules={
-        "seesay.matchers.baselines.cca": ["cca"],
-        "seesay.matchers.baselines.vsepp": ["vse++"],
+        "seesay.matchers.cca": ["cca"],
+        "seesay.matchers.vsepp": ["vse++"],
         "seesay.matchers.composed": ["fine-tuned", "ensemble"],
         "seesay.matchers.cosine": ["cosine"],
         "seesay.matchers.gvse": ["uncommon-vse", "metric-fusion"],

@@ -190,7 +190,7 @@ def member_recipes(composed: Recipe) -> list[Recipe]:
     if len({member.name for member in members}) < len(members):
         raise SeesayError(f"Recipe '{composed.name}': a member is named twice; name each once.")
     for member in members:
-        check_member(composed, member)
+        _check_member(composed, member)
     for encoder in composed.encoders:
         readers = [member.matcher for member in members if encoder in member.encoders]
         if encoder.kind == PRECOMPUTED and len({each.instances_per_image for each in readers}) > 1:
@@ -224,7 +224,7 @@ def changes_by_role(
     return found
 
 
-def check_member(composed: Recipe, member: Recipe) -> None:
+def _check_member(composed: Recipe, member: Recipe) -> None:
     """Raise a SeesayError if the member's matcher has the wrong kind or other inputs."""
     settings = composed.composition
     if not settings.accepts(member.matcher):

@@ -21,7 +21,7 @@ from seesay.encoders.settings import TIMM, EncoderSettings
 from seesay.errors import SeesayError
 from seesay.matchers.composed import FineTunedSettings
 from seesay.paths import file_digest
-from seesay.recipes.load import check_member, member_recipes
+from seesay.recipes.load import member_recipes
 from seesay.recipes.schema import Recipe
 from seesay.runs.config import WEIGHTS
 from seesay.runs.predictions import run_concepts
@@ -103,15 +103,18 @@ def combine_members(
         callbacks: follow the epochs of fine-tuning or of gates.
 
     Raises:
-        SeesayError: the members cannot be combined.
+        SeesayError: their sentence encoders differ, or encoders that one of them has fine-tuned.
     """
-    _check_members(recipe, members)
+    encoders = {each.fingerprint: each for m in members if (each := m.sentence_encoder) is not None}
+    if len(encoders) > 1:
+        names = ", ".join(member.name for member in members)
+        raise SeesayError(f"{names}: have sentence encoders of their own; train one of them again.")
     recipe = _with_tuned_encoders(recipe, members)
     for member in members:
         for name in member.recipe.encoders:
             copy_tuned(name, member.folder, out)
-    vocabulary = _readers(members)[0].vocabulary
-    encoder = next((m.sentence_encoder for m in members if m.sentence_encoder is not None), None)
+    readers = [member for member in members if member.recipe.matcher.reads_words]
+    vocabulary, encoder = (readers or members)[0].vocabulary, next(iter(encoders.values()), None)
     task = task_for(recipe, corpus, vocabulary, encoder, out)
     matcher = new_matcher(recipe, vocabulary, encoder, task.image_dims)
     # A matcher that is fine-tuned may be an ensemble itself.
@@ -168,36 +171,6 @@ def is_combined(out: Path, members: Sequence[Path]) -> bool:
         return False
     there = TrainingSummary.load(out).members or {}
     return [each.weights for each in there.values()] == [file_digest(member / WEIGHTS) for member in members]
-
-
-def _check_members(recipe: Recipe, members: Sequence[Run]) -> None:
-    """Check that members have the recipe's matchers and inputs, and the same words and sentence encoder."""
-    if tuple(member.recipe.matcher for member in members) != recipe.composition.matchers:
-        raise SeesayError(
-            f"Recipe '{recipe.name}' is of {', '.join(recipe.composition.members)}, "
-            f"not of the runs {', '.join(member.name for member in members)}."
-        )
-    for member in members:
-        check_member(recipe, member.recipe)
-    first, *others = _readers(members)
-    for member in others:
-        if member.vocabulary.words != first.vocabulary.words:
-            raise SeesayError(
-                f"{member.name}: its vocabulary differs from that of {first.name}; train members on the "
-                f"same sentences."
-            )
-    encoders = [(member.name, member.sentence_encoder) for member in members if member.sentence_encoder]
-    for name, encoder in encoders[1:]:
-        if encoder.fingerprint != encoders[0][1].fingerprint:
-            raise SeesayError(
-                f"{name}: its sentence encoder differs from that of {encoders[0][0]}; train one of "
-                f"them again."
-            )
-
-
-def _readers(members: Sequence[Run]) -> Sequence[Run]:
-    """Return the members that read words, or all if none does."""
-    return [member for member in members if member.recipe.matcher.reads_words] or members
 
 
 def _about(member: Run) -> MemberSummary:

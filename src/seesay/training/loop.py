@@ -21,7 +21,7 @@ from torch.optim import Optimizer
 
 from seesay.errors import SeesayError, first_line
 from seesay.losses.pairs import CorrelationLoss
-from seesay.matchers.baselines.cca import CCA, Covariances
+from seesay.matchers.cca import CCA, Covariances
 from seesay.paths import replacing, unusable
 from seesay.progress import progress
 from seesay.recipes.schema import Recipe
@@ -191,7 +191,7 @@ def solve(task: Task, run: Run, on_epoch_end: OnEpochEnd) -> tuple[dict[str, Ten
     epoch is minus the sum of the correlations, and `on_epoch_end` is called after each.
 
     Raises:
-        SeesayError: see `Covariances.add` and `solve_cca` in `seesay.matchers.baselines.cca`.
+        SeesayError: see `Covariances.add` and `solve_cca` in `seesay.matchers.cca`.
     """
     matcher, loss = run.matcher, run.recipe.loss.build()
     assert isinstance(matcher, CCA)

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from seesay.data.corpus import Corpus
 from seesay.device import default_device
@@ -22,18 +23,21 @@ from seesay.runs.config import RUN, VOCABULARY, RunConfig
 from seesay.runs.inputs import fitted_sentence_encoder
 from seesay.runs.run import Run
 from seesay.runs.summary import is_finished
-from seesay.runs.trained import new_matcher, save_weights
+from seesay.runs.trained import misfit, new_matcher, save_weights
 from seesay.text.concepts import FILE as CONCEPTS
 from seesay.text.concepts import save_concepts
 from seesay.training.composed import MEMBERS, train_composed
 from seesay.training.concept_task import ConceptTask, score_held_out, with_concept_runs
 from seesay.training.epochs import Callback, running
 from seesay.training.loop import CHECKPOINT, Loop, has_epochs, solve
-from seesay.training.start import check_start, recipe_from, start_matcher
 from seesay.training.summarize import finish, summarize
 from seesay.training.task import Task
 from seesay.training.tasks import task_for
 from seesay.training.words import PretrainedVectors, check_recipe, check_words, learned_words, start_words
+
+_DEPARTURE = "Starts from the weights of"
+# Weights that were learned from other inputs may have the right shapes, but another meaning.
+_INPUTS = ("encoders", "arrays", "sentence_encoder", "regions")
 
 
 def train(
@@ -67,46 +71,34 @@ def train(
     if start_from is not None:
         recipe = recipe_from(start_from, recipe)
     with holding(out):
-        return _train(recipe, corpus, out, resume, callbacks, start_from)
-
-
-def _train(
-    recipe: Recipe,
-    corpus: Corpus,
-    out: Path,
-    resume: bool,
-    callbacks: Sequence[Callback],
-    start_from: Run | None,
-) -> Run:
-    """Train in a folder that this process has locked; the arguments are those of `train`."""
-    named = with_concept_runs(recipe, out.parent.joinpath)
-    _check_folder(named, out, resume)
-    if recipe.matcher.is_composed:
-        return train_composed(recipe, corpus, out, partial(train, callbacks=callbacks), callbacks)
-    recipe = named
-    if resume and (out / RUN).is_file():
-        recipe = check_recipe(out, named)  # it names the encoders that the run has stored
-        check_start(recipe, named, out)
-    if is_finished(out):
-        learned = start_from.vocabulary if start_from is not None else None
-        check_words(out, learned or learned_words(recipe, corpus.split("train").texts())[0], corpus)
-        return Run.load(str(out))
-    run, task = _begin(recipe, corpus, out, resume, start_from)
-    with running(callbacks, recipe.name, out, recipe.model_dump(mode="json")) as on_epoch_end:
-        if recipe.loss.loss_class.closed_form:
-            best, history = solve(task, run, on_epoch_end)
-        else:
-            loop = Loop(task, run, on_epoch_end)
-            if resume and (out / CHECKPOINT).is_file():
-                loop.restore()
-            best, history = loop.run()
-            if isinstance(task, ConceptTask):
-                score_held_out(task, run, loop.state.best_epoch)
-    save_weights(out, best)
-    summary = summarize(run, corpus, task, history)
-    run = Run.load(str(out))
-    finish(run, corpus, summary)
-    return run
+        named = with_concept_runs(recipe, out.parent.joinpath)
+        _check_folder(named, out, resume)
+        if recipe.matcher.is_composed:
+            return train_composed(recipe, corpus, out, partial(train, callbacks=callbacks), callbacks)
+        recipe = named
+        if resume and (out / RUN).is_file():
+            recipe = check_recipe(out, named)  # it names the encoders that the run has stored
+            check_start(recipe, named, out)
+        if is_finished(out):
+            learned = start_from.vocabulary if start_from is not None else None
+            check_words(out, learned or learned_words(recipe, corpus.split("train").texts())[0], corpus)
+            return Run.load(str(out))
+        run, task = _begin(recipe, corpus, out, resume, start_from)
+        with running(callbacks, recipe.name, out, recipe.model_dump(mode="json")) as on_epoch_end:
+            if recipe.loss.loss_class.closed_form:
+                best, history = solve(task, run, on_epoch_end)
+            else:
+                loop = Loop(task, run, on_epoch_end)
+                if resume and (out / CHECKPOINT).is_file():
+                    loop.restore()
+                best, history = loop.run()
+                if isinstance(task, ConceptTask):
+                    score_held_out(task, run, loop.state.best_epoch)
+        save_weights(out, best)
+        summary = summarize(run, corpus, task, history)
+        run = Run.load(str(out))
+        finish(run, corpus, summary)
+        return run
 
 
 @contextmanager
@@ -131,11 +123,7 @@ def holding(out: Path) -> Iterator[None]:
 
 
 def _begin(
-    recipe: Recipe,
-    corpus: Corpus,
-    out: Path,
-    resume: bool,
-    start_from: Run | None,
+    recipe: Recipe, corpus: Corpus, out: Path, resume: bool, start_from: Run | None
 ) -> tuple[Run, Task]:
     """Prepare the task and the matcher, and write the folder except for the weights."""
     split = corpus.split("train")
@@ -195,3 +183,58 @@ def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
         raise SeesayError(f"{out}: there is nothing to resume; omit resume to start a new run.")
     if recipe.matcher.is_composed and begun and has_epochs(out):
         check_recipe(out, recipe)
+
+
+def recipe_from(start: Run, recipe: Recipe) -> Recipe:
+    """Return the recipe of a training that starts from a run's weights, with a departure that says so.
+
+    Raises:
+        SeesayError: the recipe is composed, is solved or learns concepts, or reads other inputs than the run.
+    """
+    if recipe.matcher.is_composed:
+        raise SeesayError(f"Recipe '{recipe.name}' combines runs; start its members from others, one by one.")
+    if recipe.loss.loss_class.closed_form or recipe.matcher.predicts_concepts:
+        raise SeesayError(
+            f"Recipe '{recipe.name}' cannot start from weights: it is solved, or learns concepts."
+        )
+    for key in _INPUTS:
+        mine, theirs = getattr(recipe, key), getattr(start.recipe, key)
+        if mine != theirs:
+            raise SeesayError(
+                f"{start.name}: was trained with '{key}' {theirs}, and recipe '{recipe.name}' has {mine}; "
+                "a training can start only from a run with the same inputs."
+            )
+    departure = f"{_DEPARTURE} {start.recipe.name}, seed {start.recipe.seed} ({start.fingerprint[:8]})."
+    return recipe.model_copy(update={"departures": (*recipe.departures, departure)})
+
+
+def check_start(there: Recipe, asked: Recipe, out: Path) -> None:
+    """Raise a `SeesayError` unless a run to resume started from the weights that `recipe_from` was given."""
+    started, named = _start_of(there), _start_of(asked)
+    if started != named and started is None:
+        raise SeesayError(f"{out}: did not start from the weights of another run; omit --from.")
+    if started != named:
+        other = f", not of {named}" if named else ""
+        raise SeesayError(f"{out}: started from the weights of {started}{other}; name that run with --from.")
+
+
+def _start_of(recipe: Recipe) -> str | None:
+    """Return what a training by this recipe started from, such as "mcnn-st, seed 1 (0a1b2c3d)"; or None."""
+    lines = [line for line in recipe.departures if line.startswith(_DEPARTURE)]
+    return lines[-1].removeprefix(_DEPARTURE).strip(" .") if lines else None
+
+
+def start_matcher(start: Run, matcher: nn.Module, recipe: Recipe) -> None:
+    """Copy a run's weights into a matcher.
+
+    Raises:
+        SeesayError: the matcher has other weights, or weights of other shapes; names the first.
+    """
+    theirs = start.matcher.state_dict()
+    try:
+        matcher.load_state_dict(theirs)
+    except RuntimeError as failure:
+        raise SeesayError(
+            f"{start.name}: its weights do not fit recipe '{recipe.name}' "
+            f"({misfit(matcher.state_dict(), theirs)}); take the same recipe and the same sizes."
+        ) from failure

@@ -1,8 +1,8 @@
 import torch
 from torch.nn import functional
 
-from seesay.matchers.baselines.vsepp import VSEPlusPlus
 from seesay.matchers.sentences import Sentences
+from seesay.matchers.vsepp import VSEPlusPlus
 
 
 def test_the_sentence_vector_is_the_state_after_the_last_word() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.cross_decomposition import CCA as ReferenceCCA
 
 from seesay.errors import SeesayError
-from seesay.matchers.baselines.cca import CCA, Covariances, solve_cca
+from seesay.matchers.cca import CCA, Covariances, solve_cca
 
 
 def pairs(n=400, p=7, q=5, shared=3, seed=0):

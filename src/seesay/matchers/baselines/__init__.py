@@ -1,8 +1,0 @@
-"""Baselines of the five systems, one file per paper."""
-
-from __future__ import annotations
-
-from seesay.matchers.baselines.cca import CCA
-from seesay.matchers.baselines.vsepp import VSEPlusPlus
-
-__all__ = ["CCA", "VSEPlusPlus"]
