@@ -548,7 +548,7 @@ def test_a_jpeg_that_libjpeg_warns_about_goes_to_pillow():
     assert off(decode(odd, "a"), decode(data, "a")) <= 6
 
 
-@pytest.mark.parametrize("mode", ["RGB", "L"])
+@pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
 @pytest.mark.parametrize("progressive", [False, True])
 @pytest.mark.parametrize("side", [None, 8])
 def test_a_jpeg_that_only_lacks_its_end_marker_is_complete(mode, progressive, side):

@@ -118,14 +118,20 @@ def test_files_of_other_kinds_are_counted(tmp_path: Path) -> None:
         assert index.store.not_read() == {"video": 1, "SVG": 1}
 
 
-def test_two_do_not_update_at_once(tmp_path: Path, photos: Path) -> None:
-    with (
-        Index.create(tmp_path / "index", Colours()) as first,
-        Index.open_or_create(tmp_path / "index", Colours(), photos=[photos]) as second,
-    ):
-        with first.store.sole_writer(), pytest.raises(SeesayError, match="another update is running; wait"):
-            second.update_images(photos)
-        assert second.update_images(photos).added == first.count("image") > 0
+def test_an_index_that_another_process_creates_meanwhile_is_opened(
+    tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedder = Colours()
+    with Index.create(tmp_path / "index", embedder) as first:
+        seen = iter([False, True, True])  # the other process is faster by a moment
+        monkeypatch.setattr("seesay.search.index.store_exists", lambda _: next(seen))
+        with Index.open_or_create(tmp_path / "index", embedder, photos=[photos]) as second:
+            with (
+                first.store.sole_writer(),
+                pytest.raises(SeesayError, match="another update is running; wait"),
+            ):
+                second.update_images(photos)
+            assert second.update_images(photos).added == first.count("image") > 0
 
 
 def test_photos_of_an_extra_that_is_not_installed_any_more_are_kept(

@@ -55,6 +55,30 @@ def test_head_is_get_without_the_body(client: TestClient) -> None:
     assert client.head("/api/v1/images/999").status_code == 404
 
 
+def test_head_of_an_archive_reads_no_file(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[object] = []
+    monkeypatch.setattr(
+        "seesay.web.routes.images.zipped", lambda files: (read.append(each) for each in files)
+    )
+    head = client.head("/api/v1/images/archive?id=1&id=2")
+    assert (head.status_code, head.headers["content-type"]) == (200, "application/zip")
+    assert read == []
+
+
+@pytest.mark.parametrize(("address", "status"), [("images/1/original", 404), ("images/archive?id=1", 500)])
+def test_an_error_of_the_system_is_a_missing_file_only_where_one_file_is_asked_for(
+    index_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, status: int
+) -> None:
+    def failing(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr("seesay.web.routes.images._opened_image", failing)
+    monkeypatch.setattr("seesay.web.routes.images._archived", failing)
+    with client_of(index_path) as client:
+        answer = TestClient(client.app, "http://localhost", False).get(f"/api/v1/{address}")
+    assert answer.status_code == status
+
+
 def test_a_disk_that_fails_is_no_error_of_the_server(
     client: TestClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -74,8 +74,7 @@ def show_answer(answer: Answer, index: Index, as_json: bool, by_score: bool) -> 
                 tell("Unlikely:" if hit is answer[0] else "Less likely:")
                 fitted = False
             number = hit.score if by_score or hit.probability is None else hit.probability
-            line = f"{number:.3f}  {row.get('path', hit.text)}"
-            print(visible(line) if sys.stdout.isatty() else line)
+            print(for_screen(f"{number:.3f}  {row.get('path', hit.text)}"))
     if answer and answer.certainty != "sure":
         tell(_UNSURE[answer.certainty])
     if answer.query_meant:
@@ -167,6 +166,11 @@ def tell(line: str) -> None:
     print(visible(line), file=sys.stderr, flush=True)
 
 
+def for_screen(text: str) -> str:
+    """Return a line for standard output, escaped if that is a terminal."""
+    return visible(text) if sys.stdout.isatty() else text
+
+
 class Screen:
     """A terminal on which only colours and progress bars control anything, whatever is printed."""
 
@@ -219,7 +223,7 @@ def print_corpus(
             f"five sentences have a cosine of at least {similar_sentences['threshold']} (0 to 10): {shares}."
         )
     for kind, found in summary["issues"].items():
-        lines.append(f"{found['count']} × {kind}, such as {'; '.join(found['examples'][:3])}")
+        lines.append(for_screen(f"{found['count']} × {kind}, such as {'; '.join(found['examples'][:3])}"))
     for line in lines:
         out.print(line, highlight=False, markup=False)
 
@@ -244,11 +248,13 @@ def print_info(info: Mapping[str, Any]) -> None:
     """Print the result of `Index.info`."""
     for name, value in info.items():
         if name == "folders":
-            value = [each["folder"] + ("" if each["available"] else " (not available)") for each in value]
+            away = {True: "", False: " (not available)"}
+            value = {each["name"]: each["folder"] + away[each["available"]] for each in value}
         if isinstance(value, dict):
-            print(f"{name}: {len(value)}", *(f"{key}: {each}" for key, each in value.items()), sep="\n  ")
+            lines = [f"{len(value)}", *(f"  {key}: {each}" for key, each in value.items())]
         else:
-            print(f"{name}: {', '.join(value) if isinstance(value, list) else value}")
+            lines = [", ".join(value) if isinstance(value, list) else str(value)]
+        print(f"{name}: " + "\n".join(map(for_screen, lines)))
 
 
 def wide() -> Console:

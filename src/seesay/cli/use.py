@@ -237,12 +237,12 @@ def _query(text: str, where: str | None) -> tuple[Query, str | None]:
 
     The name of an image file means that image, whatever signs it contains.
     """
-    from seesay.data.suffixes import IMAGE_SUFFIXES
+    from seesay.data.suffixes import is_image
     from seesay.search import Query
     from seesay.search.filters import split_typed
 
     with suppress(OSError):  # the text is too long for a name
-        if Path(text).suffix.lower() in IMAGE_SUFFIXES and Path(text).is_file():
+        if Path(text).is_file() and is_image(Path(text)):
             return Query.of(Path(text)), where
     query, conditions = split_typed(text)
     if conditions and not query:

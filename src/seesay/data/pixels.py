@@ -5,6 +5,7 @@ Pillow's decoded image is converted tile by tile, so that only one tile exists b
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import cast
@@ -32,7 +33,10 @@ def decode_jpeg(data: bytes, image: Image.Image, min_side: int | None) -> NDArra
     missing byte.
     """
     if image.mode not in ("RGB", "L"):
-        return to_rgb(image)
+        with suppress(OSError):
+            return to_rgb(image)
+        simplejpeg.decode_jpeg(data + _END_OF_JPEG, colorspace="CMYK")
+        return to_rgb(Image.open(io.BytesIO(data + _END_OF_JPEG), formats=("JPEG", "MPO")))
     side = (min_side or 0) * _SCALE_GAP
     side = 0 if side >= min(image.size) else side
     for whole in (data, data + _END_OF_JPEG):

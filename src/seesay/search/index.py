@@ -112,7 +112,12 @@ class Index(IndexReader):
         if photos is not None and not photos:
             raise SeesayError(f"{place}: no index there yet; also name the folder of your images.")
         check_images(photos or ())
-        return cls.create(place, DEFAULT_RUN if run is None else run)
+        try:
+            return cls.create(place, DEFAULT_RUN if run is None else run)
+        except SeesayError:
+            if not store_exists(place):
+                raise
+            return cls.open(place, run, root)  # another process created it meanwhile
 
     def info(self) -> dict[str, object]:
         """Describe the index without loading its run: folders, run, counts and faults.

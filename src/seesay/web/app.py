@@ -159,6 +159,8 @@ def _add_error_handlers(app: FastAPI) -> None:
     async def of_system(request: Request, failure: OSError) -> JSONResponse:
         if failure_of_disk(failure):
             return logged(request, failure)
+        if "id" not in request.path_params:  # of a route that reads the file of an image
+            raise failure
         return problem(404, "The file of this image is gone, or its disk is not connected.")
 
     @app.exception_handler(Exception)
@@ -253,9 +255,8 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         made = socket.create_server(address, family=family, backlog=256, dualstack_ipv6=both)
     except OSError as error:
-        raise SeesayError(
-            f"Port {port} on {host}: {error.strerror}; try another one, such as --port {port % 65535 + 1}."
-        ) from error
+        other = max(8000, port % 65535 + 1)  # those below 1024 need more privileges
+        raise SeesayError(f"Port {port} on {host}: {error.strerror}; try --port {other}.") from error
     # Only for sockets that name their protocol does asyncio disable Nagle's algorithm, which holds the body
     # back until the client has acknowledged the headers, for 40 ms.
     return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, made.detach())

@@ -77,8 +77,8 @@ class Observed:
             return
         method, started = scope["method"], time.perf_counter()
         given = Headers(scope=scope).get("x-request-id", "")
-        scope = {**scope, "id": given if _ID.fullmatch(given) else token_hex(8)}
-        if method == "HEAD":
+        scope = {**scope, "id": given if _ID.fullmatch(given) else token_hex(8), "is_head": method == "HEAD"}
+        if scope["is_head"]:
             scope["method"] = "GET"
         status, size = 500, 0
 

@@ -48,6 +48,8 @@ class Streamed(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response."""
+        if scope["is_head"]:  # whose body is not sent
+            self._parts = iter(())
         try:
             await super().__call__(scope, receive, send)
         except _CutError as error:  # the server closes the connection, which tells the client
