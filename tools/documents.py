@@ -32,6 +32,7 @@ from seesay.paths import replace_text
 from seesay.protocols.grounding import conventions
 from seesay.recipes.table import corpus_title, load_table
 from seesay.results.formats import Table, numbers, spread
+from seesay.results.paper_table import recorded_table
 from seesay.results.published import (
     PublishedRow,
     find_published,
@@ -40,7 +41,6 @@ from seesay.results.published import (
     sources,
 )
 from seesay.results.rows import Row, read_rows, repetitions
-from seesay.results.tables import recorded_table
 from tools.orders import falls_table, orders_table, read_claims
 from tools.variants import row_name
 

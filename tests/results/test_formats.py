@@ -12,7 +12,7 @@ import pytest
 
 from seesay.errors import SeesayError
 from seesay.recipes.table import TableDefinition
-from seesay.results.tables import FORMATS, PaperTable, write_table
+from seesay.results.paper_table import FORMATS, PaperTable, write_table
 from tests.results.made import row
 
 FIRSTS = {"irmatch-s": (28.0, 30.5), "vse++": (35.0,)}

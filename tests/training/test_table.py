@@ -19,7 +19,7 @@ from seesay.protocols.evaluate import evaluate, open_entries
 from seesay.recipes.load import load_recipe
 from seesay.recipes.table import TableRow, load_table
 from seesay.results.comparison import compare_entries
-from seesay.results.tables import PaperTable
+from seesay.results.paper_table import PaperTable
 from seesay.runs.config import run_recipe, save_recipe
 from seesay.runs.run import Run
 from seesay.training.table import TableRuns, measure_table

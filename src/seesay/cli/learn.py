@@ -16,7 +16,7 @@ from seesay.errors import SeesayError
 from seesay.paths import home_expanded
 
 if TYPE_CHECKING:
-    from seesay.results.tables import PaperTable
+    from seesay.results.paper_table import PaperTable
 
 
 @opt.command(device=True, epilog="Example: seesay train irmatch-s --data flickr8k --set schedule.epochs=5")
@@ -219,7 +219,7 @@ class TableOutput:
     def check(self, *read: str | Path | None) -> None:
         """Check before anything is measured that the file can be written, and is none that is read."""
         from seesay.paths import check_output
-        from seesay.results.tables import check_format
+        from seesay.results.paper_table import check_format
 
         if self.out is not None:
             check_format(self.out)
@@ -227,7 +227,7 @@ class TableOutput:
 
     def show(self, table: PaperTable) -> None:
         """Write a table to the file, if one is named, and print it; exit with 1 if a row failed."""
-        from seesay.results.tables import write_table
+        from seesay.results.paper_table import write_table
 
         table.intervals = self.intervals
         if self.out is not None:
@@ -318,8 +318,8 @@ def table(
     if name is None:
         console.show_names([(each.name, each.title) for each in list_tables()], output.as_json)
         return
+    from seesay.results.paper_table import recorded_table
     from seesay.results.rows import make_record, recorded_rows
-    from seesay.results.tables import recorded_table
 
     output.check(data, reading.images, results, name)
     numbers = parse_numbers(seeds, "--seeds")

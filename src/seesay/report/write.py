@@ -22,9 +22,9 @@ from seesay.report.queries import SEED, Measured, SplitQueries, add_queries
 from seesay.report.training import add_training
 from seesay.results.formats import Cell, Table, numbers
 from seesay.results.html import tag
+from seesay.results.paper_table import differences_table
 from seesay.results.published import find_published, measured_otherwise
 from seesay.results.rows import differences
-from seesay.results.tables import differences_table
 from seesay.runs.run import Run
 from seesay.text.vocabulary import word_counts
 

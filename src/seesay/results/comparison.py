@@ -12,9 +12,9 @@ from seesay.protocols.base import Result
 from seesay.protocols.evaluate import Entry, evaluate, protocol_for
 from seesay.recipes.load import settings_digest
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
+from seesay.results.paper_table import PaperTable
 from seesay.results.published import find_published
 from seesay.results.rows import Row, provenance
-from seesay.results.tables import PaperTable
 from seesay.runs.run import Run
 
 

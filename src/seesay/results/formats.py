@@ -86,7 +86,7 @@ class Section:
     sources: str = ""
 
 
-Content: TypeAlias = Cell | str | float
+CellContent: TypeAlias = Cell | str | float
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Table:
     """
 
     headings: Sequence[Cell | str]
-    rows: Sequence[Sequence[Content] | Section]
+    rows: Sequence[Sequence[CellContent] | Section]
     notes: Sequence[str] = ()
     title: str = ""
     words: Collection[int] = (0,)
@@ -202,7 +202,7 @@ class Table:
         return Group(shown, *(Text(note) for note in (*notes, *self.notes)))
 
 
-def _cell(content: Content) -> Cell:
+def _cell(content: CellContent) -> Cell:
     return content if isinstance(content, Cell) else Cell(str(content))
 
 
@@ -231,7 +231,7 @@ def _as_text(cell: Cell) -> Text:
     return text
 
 
-def _no_formula(content: Content) -> str | float:
+def _no_formula(content: CellContent) -> str | float:
     """Quote a text that a spreadsheet would take for a formula; leave numbers as they are."""
     if not isinstance(content, Cell | str):
         return content

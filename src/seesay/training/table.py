@@ -23,8 +23,8 @@ from seesay.recipes.schema import Recipe
 from seesay.recipes.table import TableDefinition, TableRow
 from seesay.results.comparison import measured_row
 from seesay.results.formats import number
+from seesay.results.paper_table import PaperTable
 from seesay.results.rows import Row, provenance, record_row
-from seesay.results.tables import PaperTable
 from seesay.runs.run import Run
 from seesay.runs.summary import is_finished
 from seesay.training.composed import combine_members, finished_run, is_combined
