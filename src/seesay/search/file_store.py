@@ -18,6 +18,7 @@ from seesay.paths import check_folder, disk_errors, home_expanded, locked, open_
 from seesay.search.filters import EVERYTHING, Filter
 from seesay.search.hits import PageEnd, Ranked
 from seesay.search.neighbours import Neighbours
+from seesay.search.sql_tables import KINDS, Kind
 from seesay.search.sqlite_file import (
     closed_on_error,
     create_database,
@@ -28,7 +29,6 @@ from seesay.search.sqlite_file import (
     transaction,
 )
 from seesay.search.store import Store
-from seesay.search.tables import KINDS, Kind
 from seesay.search.writer import Connection, Writer
 
 FILE = "index.sqlite"  # in an index's folder

@@ -25,9 +25,9 @@ from seesay.errors import SeesayError, first_line
 from seesay.search.filters import EVERYTHING, Filter
 from seesay.search.hits import PageEnd, Ranked
 from seesay.search.neighbours import next_page
+from seesay.search.sql_tables import Kind, table_statements
 from seesay.search.sqlite_file import closed_on_error
 from seesay.search.store import Store
-from seesay.search.tables import Kind, table_statements
 from seesay.search.writer import Connection, Writer
 
 VERSION = "seesay 1"

@@ -30,8 +30,8 @@ from seesay.search.photo import Photo
 from seesay.search.preparing import PreparedQuery, embed_image, prepare_query
 from seesay.search.query import Indexed, Query
 from seesay.search.roots import Root, holding
+from seesay.search.sql_tables import Kind
 from seesay.search.store import Store
-from seesay.search.tables import Kind
 from seesay.search.thumbnails import Thumbnails
 from seesay.text.words import english_for
 

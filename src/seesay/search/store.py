@@ -28,7 +28,7 @@ from seesay.search.filters import EVERYTHING, Filter
 from seesay.search.hits import PageEnd, Ranked
 from seesay.search.photo import FileState, Photo
 from seesay.search.roots import Root, is_possible
-from seesay.search.tables import Kind
+from seesay.search.sql_tables import Kind
 from seesay.search.writer import Connection, Writer
 
 MOST_ROOTS = 1000  # folders of an index

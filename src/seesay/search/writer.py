@@ -11,7 +11,7 @@ from seesay.arrays import Vector
 from seesay.search.filters import folded_folder, folded_name
 from seesay.search.photo import dated
 from seesay.search.roots import Root
-from seesay.search.tables import Kind
+from seesay.search.sql_tables import Kind
 
 
 class Connection(Protocol):
