@@ -10,7 +10,7 @@ import pytest
 
 from seesay.data.readers import read_corpus
 from seesay.data.readers.table import NO_CAPTION
-from seesay.data.readers.tables import PICTURE_IN_SHEET, WINDOWS
+from seesay.data.readers.table_files import PICTURE_IN_SHEET, WINDOWS
 from seesay.errors import SeesayError
 
 HEAD, UMLAUTS = "Bild;Beschreibung\r\n", "Ein grüner Übertopf – 5 €"

@@ -17,7 +17,7 @@ from seesay.data.readers.builder import (
 from seesay.data.readers.files import MALFORMED_LINE, seeded_splits, split_in_name
 from seesay.data.readers.finder import OUTSIDE
 from seesay.data.readers.table import SEVERAL_IN_ONE
-from seesay.data.readers.tables import TableFormat, without_number
+from seesay.data.readers.table_files import TableFormat, without_number
 from seesay.data.summary import summarise
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe

@@ -10,7 +10,7 @@ from typing import ClassVar, TypeVar
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers.builder import CorpusBuilder
-from seesay.data.readers.tables import tables_in
+from seesay.data.readers.table_files import tables_in
 from seesay.data.suffixes import ARCHIVE, unpacking, unread_kind
 from seesay.errors import SeesayError
 from seesay.paths import home_expanded

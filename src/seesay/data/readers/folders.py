@@ -16,7 +16,7 @@ from pathlib import Path, PurePath
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import UNKNOWN_IMAGE, CorpusBuilder
 from seesay.data.readers.files import MALFORMED_LINE, canonical_split, read_json, read_lines, split_in_name
-from seesay.data.readers.tables import tables_in
+from seesay.data.readers.table_files import tables_in
 from seesay.data.sources import FileSource
 from seesay.data.suffixes import is_image
 from seesay.data.walk import walk_files

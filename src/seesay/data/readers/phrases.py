@@ -14,7 +14,7 @@ from seesay.data.corpus import SPLITS, Box, Omission
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import NO_SPLIT_LISTED, CorpusBuilder
 from seesay.data.readers.files import MALFORMED_LINE, canonical_split, read_lines
-from seesay.data.readers.tables import TableFormat
+from seesay.data.readers.table_files import TableFormat
 
 _MOST_PAIRS = 10_000  # names times boxes of one object; real annotations have a few
 BAD_ANNOTATION = Omission("annotation missing, truncated or malformed, image dropped")

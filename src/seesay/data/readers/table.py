@@ -15,7 +15,7 @@ from seesay.data.images import content_key
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.files import MALFORMED_LINE, canonical_split, parse_json, split_in_name
-from seesay.data.readers.tables import TableFormat, suffix_of, tables_in, without_number
+from seesay.data.readers.table_files import TableFormat, suffix_of, tables_in, without_number
 from seesay.data.sources import MemorySource
 from seesay.data.walk import walk_files
 from seesay.errors import SeesayError
