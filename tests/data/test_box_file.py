@@ -36,11 +36,11 @@ def write(folder: Path, layout: str, boxes: np.ndarray = BOXES, **further: np.nd
 @pytest.mark.parametrize("layout", ["npz", "npy"])
 def test_an_image_has_its_boxes_and_their_features(tmp_path: Path, layout: str) -> None:
     file = BoxFile(write(tmp_path, layout))
-    boxes, features, proposals = file.regions(DOG, 200, further=False)
+    boxes, features, proposals = file.regions(DOG.name, DOG.size, 200, further=False)
     np.testing.assert_array_equal(boxes, BOXES[0])
     np.testing.assert_array_equal(features, FEATURES[0])
     assert proposals == 3
-    boxes, features, proposals = file.regions(CAT, 200, further=False)
+    boxes, features, proposals = file.regions(CAT.name, CAT.size, 200, further=False)
     np.testing.assert_array_equal(boxes, BOXES[1, :1])
     np.testing.assert_array_equal(features, FEATURES[1, :1])
     assert (proposals, file.dim) == (1, 4)
@@ -48,16 +48,18 @@ def test_an_image_has_its_boxes_and_their_features(tmp_path: Path, layout: str) 
 
 def test_boxes_after_the_proposals_are_for_training(tmp_path: Path) -> None:
     file = BoxFile(write(tmp_path, "npy"))
-    boxes, _, proposals = file.regions(DOG, 2, further=False)
+    boxes, _, proposals = file.regions(DOG.name, DOG.size, 2, further=False)
     assert (len(boxes), proposals) == (2, 2)
-    boxes, features, proposals = file.regions(DOG, 2, further=True)
+    boxes, features, proposals = file.regions(DOG.name, DOG.size, 2, further=True)
     assert (len(boxes), len(features), proposals) == (3, 3, 2)
 
 
 def test_true_boxes_may_follow_a_gap(tmp_path: Path) -> None:
     gap = BOXES.copy()
     gap[0, 1] = 0
-    boxes, features, proposals = BoxFile(write(tmp_path, "npy", gap)).regions(DOG, 2, further=True)
+    boxes, features, proposals = BoxFile(write(tmp_path, "npy", gap)).regions(
+        DOG.name, DOG.size, 2, further=True
+    )
     np.testing.assert_array_equal(boxes, BOXES[0, [0, 2]])
     np.testing.assert_array_equal(features, FEATURES[0, [0, 2]])
     assert proposals == 1
@@ -66,13 +68,13 @@ def test_true_boxes_may_follow_a_gap(tmp_path: Path) -> None:
 @pytest.mark.parametrize("layout", ["npz", "npy"])
 def test_boxes_drawn_on_another_size_are_scaled(tmp_path: Path, layout: str) -> None:
     path = write(tmp_path, layout, 2 * BOXES, img_wh=np.array([[200, 100], [200, 100]]))
-    np.testing.assert_allclose(BoxFile(path).regions(DOG, 200, further=False)[0], BOXES[0])
+    np.testing.assert_allclose(BoxFile(path).regions(DOG.name, DOG.size, 200, further=False)[0], BOXES[0])
 
 
 @pytest.mark.parametrize("layout", ["npz", "npy"])
 def test_a_box_outside_its_image_is_named(tmp_path: Path, layout: str) -> None:
     with pytest.raises(SeesayError, match=r"image dog\.jpg lies outside its 100×50 pixels.*'img_wh'"):
-        BoxFile(write(tmp_path, layout, 2 * BOXES)).regions(DOG, 200, further=False)
+        BoxFile(write(tmp_path, layout, 2 * BOXES)).regions(DOG.name, DOG.size, 200, further=False)
 
 
 def test_an_image_without_boxes_is_named(tmp_path: Path) -> None:
@@ -80,9 +82,9 @@ def test_an_image_without_boxes_is_named(tmp_path: Path) -> None:
     none[1] = 0
     file = BoxFile(write(tmp_path, "npz", none))
     with pytest.raises(ImageError, match=r"cat\.jpg: no boxes in .*frcnn\.npz"):
-        file.regions(CAT, 200, further=True)
+        file.regions(CAT.name, CAT.size, 200, further=True)
     with pytest.raises(ImageError, match=r"bird\.jpg: not in .*frcnn\.npz"):
-        file.regions(CorpusImage("bird.jpg", "test"), 200, further=True)
+        file.regions("bird.jpg", (0, 0), 200, further=True)
 
 
 @pytest.mark.parametrize("layout", ["npz", "npy"])
@@ -118,5 +120,5 @@ def test_a_recipe_names_a_file_in_the_folder_of_the_corpus(tmp_path: Path) -> No
 @pytest.mark.skipif(not SAMPLE.exists(), reason="needs ../shared/region-features")
 def test_a_real_sample_of_bottom_up_features() -> None:
     image = CorpusImage("COCO_train2014_000000132417.jpg", "test", size=(500, 333))
-    boxes, features, proposals = BoxFile(SAMPLE).regions(image, 200, further=False)
+    boxes, features, proposals = BoxFile(SAMPLE).regions(image.name, image.size, 200, further=False)
     assert (boxes.shape, features.shape, proposals) == ((36, 4), (36, 2048), 36)

@@ -126,7 +126,9 @@ def test_a_run_is_exported_to_a_folder(run: Path, tmp_path: Path) -> None:
     assert "It needs seesay alone." in done.stdout
     assert "already exists" in seesay("export", run, "--out", tmp_path / "given", code=2).stderr
     written = json.loads(seesay("export", run, "--out", tmp_path / "other", "--json").stdout)
-    assert {"run.json", "images.onnx", "sentences.onnx"} <= set(written["files"])
+    assert written == {"folder": str(tmp_path / "other"), "extra": None}
+    files = {path.name for path in (tmp_path / "other").iterdir()}
+    assert {"run.json", "images.onnx", "sentences.onnx"} <= files
 
 
 def test_the_version_is_that_of_the_package() -> None:

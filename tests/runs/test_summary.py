@@ -10,8 +10,9 @@ import pytest
 
 from seesay.errors import SeesayError
 from seesay.results.rows import provenance
+from seesay.runs.inputs import open_corpus_of
 from seesay.runs.run import Run
-from seesay.runs.summary import TrainingSummary, open_corpus_of
+from seesay.runs.summary import TrainingSummary
 
 
 @pytest.fixture

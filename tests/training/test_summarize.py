@@ -12,8 +12,9 @@ from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 from seesay.results.rows import provenance
+from seesay.runs.inputs import open_corpus_of
 from seesay.runs.run import Run
-from seesay.runs.summary import TrainingSummary, open_corpus_of
+from seesay.runs.summary import TrainingSummary
 from seesay.training.train import train
 
 CHANGES = ["encoders=[efficientnet-lite0]", "schedule.epochs=1", "min_count=1"]

@@ -25,15 +25,9 @@ from seesay.paths import cache_dir
 from seesay.protocols.evaluate import measure_inputs
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
-from seesay.runs.inputs import split_inputs
+from seesay.runs.inputs import open_corpus_of, split_inputs
 from seesay.runs.run import Run
-from seesay.runs.summary import (
-    CorpusPlace,
-    TrainingSummary,
-    is_finished,
-    list_runs,
-    open_corpus_of,
-)
+from seesay.runs.summary import CorpusPlace, TrainingSummary, is_finished, list_runs
 from seesay.training.epochs import Callback
 from seesay.training.train import train
 from tests.training.steps import counted_steps

@@ -76,12 +76,13 @@ def export(
     """Write a run as a folder that works without PyTorch."""
     from seesay.runs.bundle import write_bundle
 
-    bundle = write_bundle(run, out)
+    extra = write_bundle(run, out)
     if as_json:
-        console.print_json(bundle)
+        console.print_json({"folder": str(out), "extra": extra})
     else:
-        needs = f"seesay[{bundle.extra}], for its encoders" if bundle.extra else "seesay alone"
-        print(f"{bundle.folder}: {len(bundle.files)} files, {bundle.size / 1e6:.1f} MB. It needs {needs}.")
+        print(
+            f"{out}: written. It needs {f'seesay[{extra}], for its encoders' if extra else 'seesay alone'}."
+        )
 
 
 @opt.command(device=True, epilog="Example: seesay evaluate runs/irmatch-s --data flickr8k --json")

@@ -12,15 +12,12 @@ import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seesay.errors import ImageError, SeesayError
-
-if TYPE_CHECKING:
-    from seesay.data.corpus import CorpusImage
 
 _IDS = ("img_id", "image_id", "image_ids", "ids")
 _COCO_NAME = re.compile(r"(?:COCO_.*_)?0*([0-9]+)")
@@ -233,9 +230,11 @@ class BoxFile:
         return self._files.features.shape[2]
 
     def regions(
-        self, image: CorpusImage, proposals: int, further: bool
+        self, name: str, size: tuple[int, int], proposals: int, further: bool
     ) -> tuple[NDArray[np.float32], NDArray[np.floating], int]:
         """Return boxes (r, 4) of an image in its pixels, their features (r, d), and the number of proposals.
+
+        `size` is the width and height of the image of that name, or zeros if they are not known.
 
         The first `proposals` of the file's boxes are proposals. With `further`, the others follow, such as
         the true boxes of training.
@@ -244,9 +243,9 @@ class BoxFile:
             ImageError: the file has no boxes of this image.
             SeesayError: a box lies outside the image.
         """
-        row = self._files.row(image.name)
+        row = self._files.row(name)
         if row is None:
-            raise ImageError(f"{image.name}: not in {self.path}.")
+            raise ImageError(f"{name}: not in {self.path}.")
         assert self._boxes is not None
         boxes = np.asarray(self._boxes[row], np.float32)
         filled = (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])
@@ -254,25 +253,27 @@ class BoxFile:
             filled[proposals:] = False
         kept = np.flatnonzero(filled)
         if not len(kept):
-            raise ImageError(f"{image.name}: no boxes in {self.path}.")
-        boxes = self._scaled(boxes[kept], row, image)
+            raise ImageError(f"{name}: no boxes in {self.path}.")
+        boxes = self._scaled(boxes[kept], row, name, size)
         features = self._files.features.as_stored([row])[0]
         # Boxes without gaps are a view of the mapped file.
         whole = kept[-1] == len(kept) - 1
         return boxes, features[: len(kept)] if whole else features[kept], int((kept < proposals).sum())
 
-    def _scaled(self, boxes: NDArray[np.float32], row: int, image: CorpusImage) -> NDArray[np.float32]:
+    def _scaled(
+        self, boxes: NDArray[np.float32], row: int, name: str, size: tuple[int, int]
+    ) -> NDArray[np.float32]:
         """Scale boxes (r, 4) to the image's pixels and clip them; an image of unknown size keeps them."""
-        size: NDArray[Any] = np.array(image.size if self._sizes is None else self._sizes[row], np.float32)
-        if not size.all():
+        drawn: NDArray[Any] = np.array(size if self._sizes is None else self._sizes[row], np.float32)
+        if not drawn.all():
             return boxes
-        outside = ~((boxes >= -_TOLERANCE).all(axis=1) & (boxes[:, 2:] <= size + _TOLERANCE).all(axis=1))
+        outside = ~((boxes >= -_TOLERANCE).all(axis=1) & (boxes[:, 2:] <= drawn + _TOLERANCE).all(axis=1))
         if outside.any():
             at = int(outside.argmax())
             raise SeesayError(
-                f"{self.path}: box {boxes[at].tolist()} of image {image.name} lies outside its "
-                f"{size[0]:.0f}×{size[1]:.0f} pixels; if it was drawn on another size, add 'img_wh' (n, 2)."
+                f"{self.path}: box {boxes[at].tolist()} of image {name} lies outside its "
+                f"{drawn[0]:.0f}×{drawn[1]:.0f} pixels; if it was drawn on another size, add 'img_wh' (n, 2)."
             )
-        ends = np.tile(size, 2)
-        scale = np.tile(image.size, 2) / ends if any(image.size) else np.ones(4)
+        ends = np.tile(drawn, 2)
+        scale = np.tile(size, 2) / ends if any(size) else np.ones(4)
         return np.asarray(np.clip(boxes, 0, ends) * scale, np.float32)

@@ -22,18 +22,11 @@ from seesay.data.features import BoxFile
 from seesay.data.images import content_key, decode
 from seesay.encoders import proposals
 from seesay.encoders.detector import Detector
-from seesay.encoders.images.base import resize
+from seesay.encoders.images.base import IMAGE_ENCODERS, resize
 from seesay.encoders.images.efficientnet import EIGHT_BITS, MAP_CHANNELS, lite_network, weights_of
 from seesay.encoders.images.encode import Filled, bytes_of, fill
 from seesay.encoders.proposals import NMS, propose
-from seesay.encoders.settings import (
-    PRECOMPUTED,
-    REGION_ENCODERS,
-    AnyEncoder,
-    Encoder,
-    EncoderSettings,
-    register_region_encoder,
-)
+from seesay.encoders.settings import PRECOMPUTED, AnyEncoder, Encoder, EncoderRegistry, EncoderSettings
 from seesay.encoders.stores import ArrayStore, Rows
 from seesay.errors import ImageError, SeesayError
 from seesay.paths import file_beside, home_expanded
@@ -91,6 +84,28 @@ class RegionEncoder(Encoder):
     def encode(self, pixels: Pixels, boxes: Boxes) -> Vectors:
         """Compute features (r, dim) of boxes (r, 4) of one image (h, w, 3), clipped by `clip_boxes`."""
         return self._compute(pixels, clip_boxes(boxes, *pixels.shape[:2]))
+
+
+REGION_ENCODERS: EncoderRegistry[type[RegionEncoder]] = EncoderRegistry(
+    "region encoder",
+    "seesay.region_encoders",
+    modules={"seesay.encoders.regions": ["roi-pooling", "detector"]},
+)
+register_region_encoder = REGION_ENCODERS.register
+"""Return a decorator that registers a `RegionEncoder` under the `kind` by which recipes name it."""
+
+
+def role_of(settings: EncoderSettings) -> str:
+    """Return what an image encoder gives of an image: its context, concepts, instances or regions."""
+    registry = REGION_ENCODERS if settings.kind in REGION_ENCODERS else IMAGE_ENCODERS
+    return settings.get("role") or registry[settings.kind].role
+
+
+def checked_encoder(values: object) -> EncoderSettings:
+    """Return the settings of an image encoder or of a region encoder; see `EncoderRegistry.checked`."""
+    settings = EncoderSettings.parse(values)
+    registry = REGION_ENCODERS if settings.kind in REGION_ENCODERS else IMAGE_ENCODERS
+    return registry.checked(settings)
 
 
 def load_region_encoder(encoder: AnyEncoder, device: str = "cpu", run: Path | None = None) -> RegionEncoder:
@@ -348,7 +363,7 @@ def read_regions(file: BoxFile, images: Sequence[CorpusImage], count: int, furth
     found = RegionFill([none] * len(images), np.zeros(len(images), np.int64), [])
     for number, image in enumerate(images):
         try:
-            boxes, features, found.proposals[number] = file.regions(image, count, further)
+            boxes, features, found.proposals[number] = file.regions(image.name, image.size, count, further)
         except ImageError as error:
             found.errors.append(error)
         else:

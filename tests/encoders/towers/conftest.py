@@ -27,7 +27,8 @@ class Model:
     def __init__(self, named: AnyEncoder, device: str = "cpu") -> None:
         settings = settings_of(named)
         towers = open_clip_model(settings, device)
-        self.image, self.text = OpenClipEncoder(settings, towers), OpenClipSentenceEncoder(towers)
+        self.image = OpenClipEncoder.load(settings, device, None)
+        self.text = OpenClipSentenceEncoder(towers)
         self.dim, self.logit_scale, self.logit_bias = towers.dim, towers.logit_scale, towers.logit_bias
         self.fingerprint = self.image.fingerprint, self.text.fingerprint
 

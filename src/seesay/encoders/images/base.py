@@ -15,13 +15,14 @@ from PIL import Image
 from seesay.arrays import Pixels
 from seesay.data.pixels import middle
 from seesay.encoders.settings import (
-    IMAGE_ENCODERS,
+    OPEN_CLIP,
     PRECOMPUTED,
     ROLES,
+    TIMM,
     AnyEncoder,
     Encoder,
+    EncoderRegistry,
     EncoderSettings,
-    register_image_encoder,
 )
 from seesay.errors import SeesayError
 
@@ -126,6 +127,7 @@ class ImageEncoder(Encoder):
         role: what it gives of an image, if its settings do not say; fusions find their parts by it.
         of_run: whether it reads a run's folder, which may be trained again, so that it is not cached.
         settings: the settings that it was loaded by.
+        prepared: prepares an image (h, w, 3) as a library does, if it does not crop it as `crop` says.
 
     Example:
         >>> import numpy as np
@@ -148,6 +150,7 @@ class ImageEncoder(Encoder):
     role: ClassVar[str] = ROLES[0]
     options: ClassVar[Mapping[str, Sequence[str]]] = {"role": ROLES}
     settings: EncoderSettings
+    prepared: Callable[[Pixels], Pixels] | None = None
 
     def __init__(
         self,
@@ -184,6 +187,8 @@ class ImageEncoder(Encoder):
 
     def crops(self, pixels: Pixels) -> Pixels:
         """Crop one image (h, w, 3) for the network, (c, size, size, 3) uint8."""
+        if self.prepared is not None:
+            return self.prepared(pixels)[None]
         return ten_crops(pixels, self.size) if self.crop == TEN else squash(pixels, self.size)[None]
 
     def prepare(self, pixels: Pixels) -> Any:
@@ -199,6 +204,24 @@ class ImageEncoder(Encoder):
         n, c = crops.shape[:2]
         flat = self.network(crops.reshape(n * c, *crops.shape[2:]))
         return {name: rows.reshape(n, c, -1).mean(axis=1) for name, rows in flat.items()}
+
+
+IMAGE_ENCODERS: EncoderRegistry[type[ImageEncoder]] = EncoderRegistry(
+    "image encoder",
+    "seesay.image_encoders",
+    modules={
+        "seesay.encoders.images.efficientnet": [
+            *(f"efficientnet-lite{number}{bits}" for bits in ("", "-int8") for number in range(3)),
+            "efficientnet-lite0-stages",
+        ],
+        "seesay.encoders.images.concepts": ["concepts", "concepts-regions"],
+        "seesay.encoders.images.instances": ["instances"],
+        "seesay.encoders.images.base": [PRECOMPUTED],
+        "seesay.encoders.towers": [OPEN_CLIP, TIMM],
+    },
+)
+register_image_encoder = IMAGE_ENCODERS.register
+"""Return a decorator that registers an `ImageEncoder` under the `kind` by which recipes name it."""
 
 
 @register_image_encoder(PRECOMPUTED)
@@ -247,3 +270,18 @@ def load_image_encoder(encoder: AnyEncoder, device: str = "cpu", run: Path | Non
     settings = IMAGE_ENCODERS.checked(encoder)
     is_kept = settings.get("tuned") or not IMAGE_ENCODERS[settings.kind].of_run
     return (kept_encoder if is_kept else kept_encoder.__wrapped__)(settings, device, run)
+
+
+def list_encoders(registry: EncoderRegistry[Any] = IMAGE_ENCODERS) -> list[tuple[str, str]]:
+    """List the encoders of a registry, such as SENTENCE_ENCODERS, with a line about each.
+
+    Example:
+        >>> dict(list_encoders())["{kind: efficientnet-lite0, crops: ten}"]
+        "the same, ten crops averaged (the papers' protocol)"
+    """
+    listed = []
+    for kind in sorted(registry):
+        first_line = (registry[kind].__doc__ or "").partition("\n")[0].rstrip(".")
+        for own, line in (registry[kind].variants or {"": first_line}).items():
+            listed.append((f"{{kind: {kind}, {own}}}" if own else kind, line))
+    return listed

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -21,11 +21,18 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from seesay.arrays import Pixels
-from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, load_image_encoder, squares_of
+from seesay.encoders.images.base import (
+    TEN,
+    Arrays,
+    ImageEncoder,
+    load_image_encoder,
+    register_image_encoder,
+    squares_of,
+)
 from seesay.encoders.images.efficientnet import LITE, LiteEncoder
 from seesay.encoders.images.tuned import BASE, copy_tuned, metadata, save_tuned, tuned_file
 from seesay.encoders.proposals import SIDE, describe_regions, diverse_regions
-from seesay.encoders.settings import EncoderSettings, register_image_encoder
+from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError, first_line
 from seesay.paths import read_small_json, replacing
 from seesay.text.concepts import FILE as CONCEPTS
@@ -79,12 +86,13 @@ class StoredHead(NamedTuple):
         return cls(encoder, arrays, layers, path, instances)
 
     def base(self, device: str) -> ImageEncoder:
-        """Load the encoder whose features are read, from the run that holds the head."""
-        return load_image_encoder(self.encoder, device, self.path.parent)
+        """Load the encoder whose features are read, from the run that holds the head.
 
-    def check(self, dims: Mapping[str, int]) -> None:
-        """Raise a SeesayError unless the head reads arrays of these widths."""
-        given = sum(dims.get(name, 0) for name in self.arrays) if set(self.arrays) <= set(dims) else 0
+        Raises:
+            SeesayError: the head reads arrays of other widths.
+        """
+        base = load_image_encoder(self.encoder, device, self.path.parent)
+        given = sum(base.dims[name] for name in self.arrays) if set(self.arrays) <= set(base.dims) else 0
         width = self.layers[0][0].shape[1]  # for an image, or for each of its regions
         if given != width * (self.instances or 1):
             wanted = f"{self.instances} regions of {width}" if self.instances else width
@@ -92,6 +100,7 @@ class StoredHead(NamedTuple):
                 f"{self.path}: the head reads {wanted} numbers per image, but {self.encoder} returns "
                 f"{given}; train the concepts again."
             )
+        return base
 
     @property
     def dims(self) -> dict[str, int]:
@@ -149,9 +158,7 @@ class ConceptEncoder(ImageEncoder):
     @classmethod
     def load(cls, settings: EncoderSettings, device: str, run: Path | None) -> ImageEncoder:
         head = StoredHead.read(settings, run)
-        base = head.base(device)
-        head.check(base.dims)
-        return cls(base, head)
+        return cls(head.base(device), head)
 
     @property
     def source(self) -> ImageEncoder:

@@ -140,13 +140,7 @@ def _refuse_code(settings: EncoderSettings, config: dict[str, Any]) -> dict[str,
 
 
 class TimmNetwork(nn.Module):
-    """A network of timm without its classifier: pixels (n, height, width, 3) uint8 to vectors (n, d).
-
-    Attributes:
-        height: of its input.
-        width: of its input.
-        fingerprint: identifies weights and preprocessing.
-    """
+    """A network of timm without its classifier: pixels (n, height, width, 3) uint8 to vectors (n, d)."""
 
     def __init__(self, network: nn.Module) -> None:
         import timm
@@ -176,7 +170,7 @@ class TimmNetwork(nn.Module):
 
     @property
     def fingerprint(self) -> str:
-        """See above."""
+        """A hash of weights and preprocessing."""
         return _hashed(_hash_of_tensors(self.tower), self._config)
 
 

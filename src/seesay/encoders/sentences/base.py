@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from seesay.arrays import Ints, Vectors
-from seesay.encoders.settings import SENTENCE_ENCODERS, AnyEncoder, Encoder, EncoderSettings
+from seesay.encoders.settings import OPEN_CLIP, AnyEncoder, Encoder, EncoderRegistry, EncoderSettings
 from seesay.errors import SeesayError
 from seesay.paths import file_digest, replacing, unusable
 from seesay.progress import progress, tell
@@ -67,6 +67,22 @@ class SentenceEncoder(Encoder, ABC):
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Compute vectors of sentences, (m, dim)."""
+
+
+SENTENCE_ENCODERS: EncoderRegistry[type[SentenceEncoder]] = EncoderRegistry(
+    "sentence encoder",
+    "seesay.sentence_encoders",
+    modules={
+        "seesay.encoders.sentences.word_vectors": ["mean"],
+        "seesay.encoders.sentences.fisher": ["gmm", "lmm", "hglmm", "gmm+hglmm"],
+        "seesay.encoders.sentences.minilm": ["minilm", "minilm-int8"],
+        "seesay.encoders.sentences.quick_thought": ["quick-thought"],
+        "seesay.encoders.sentences.given": ["vectors"],
+        "seesay.encoders.towers": [OPEN_CLIP],
+    },
+)
+register_sentence_encoder = SENTENCE_ENCODERS.register
+"""Return a decorator that registers a `SentenceEncoder`; a `FittedEncoder` is fitted to a train split."""
 
 
 @dataclass(frozen=True)

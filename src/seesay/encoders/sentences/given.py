@@ -12,8 +12,8 @@ import numpy as np
 from seesay.arrays import Vectors
 from seesay.data.characters import composed
 from seesay.data.features import load_array
-from seesay.encoders.sentences.base import SentenceEncoder
-from seesay.encoders.settings import EncoderSettings, register_sentence_encoder
+from seesay.encoders.sentences.base import SentenceEncoder, register_sentence_encoder
+from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 from seesay.paths import file_digest, home_expanded, unusable
 

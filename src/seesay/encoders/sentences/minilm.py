@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from seesay.arrays import Vectors
-from seesay.encoders.sentences.base import SentenceEncoder
-from seesay.encoders.settings import EncoderSettings, included_file, package_folder, register_sentence_encoder
+from seesay.encoders.sentences.base import SentenceEncoder, register_sentence_encoder
+from seesay.encoders.settings import EncoderSettings, included_file, package_folder
 from seesay.onnx import Packaged, Session
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 DIM = 384
+EIGHT_BITS = "minilm-int8"
 MAX_LENGTH = 256
 FINGERPRINT = "minilm-l6-v2-53aa51172d142c89"
 FINGERPRINT_OF_EIGHT_BITS = "minilm-l6-v2-int8-92962f933c8c6699"
@@ -29,21 +30,22 @@ _BATCH = 64  # sentences
 
 
 @register_sentence_encoder("minilm")
+@register_sentence_encoder(EIGHT_BITS)
 class MiniLM(SentenceEncoder):
-    """all-MiniLM-L6-v2, 384-d unit vectors; packaged, nothing is fitted."""
+    """all-MiniLM-L6-v2, 384-d unit vectors; that in 8 bits is included, and twice as fast on a CPU."""
 
     dim = DIM
-    fingerprint = FINGERPRINT
 
-    def __init__(self, session: Session) -> None:
-        self.sessions = [session]
+    def __init__(self, fingerprint: str, session: Session) -> None:
+        self.fingerprint, self.sessions = fingerprint, [session]
 
     @classmethod
     def load(cls, settings: EncoderSettings, run: Path | None) -> SentenceEncoder:
-        del settings
+        if settings.kind == EIGHT_BITS:
+            return cls(FINGERPRINT_OF_EIGHT_BITS, Session(included_file("minilm.onnx"), threads=0))
         example, axes = np.ones((2, 5), np.int64), {"ids": {1: "t"}, "mask": {1: "t"}}
         of_both = (example, example), ["ids", "mask"], ["vectors"], axes, run
-        return cls(Packaged(FINGERPRINT, _network, *of_both, threads=0))
+        return cls(FINGERPRINT, Packaged(FINGERPRINT, _network, *of_both, threads=0))
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Compute unit vectors, (m, 384), in batches of sentences of similar length, to avoid padding."""
@@ -59,18 +61,6 @@ class MiniLM(SentenceEncoder):
             # Id 0 is the padding token and nothing else.
             vectors[chosen] = session.run({"ids": ids, "mask": (ids != 0).astype(np.int64)})[0]
         return vectors
-
-
-@register_sentence_encoder("minilm-int8")
-class EightBitMiniLM(MiniLM):
-    """The same network in 8 bits, which is included and twice as fast on a CPU."""
-
-    fingerprint = FINGERPRINT_OF_EIGHT_BITS
-
-    @classmethod
-    def load(cls, settings: EncoderSettings, run: Path | None) -> SentenceEncoder:
-        del settings, run
-        return cls(Session(included_file("minilm.onnx"), threads=0))
 
 
 @lru_cache(maxsize=1)

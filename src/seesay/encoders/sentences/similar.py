@@ -10,37 +10,27 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
 from seesay.encoders.sentences.base import SentenceEncoder
 
 SENTENCES = 5  # of an image; further ones do not count, and images with fewer are left out
 THRESHOLD = 0.65  # with which as many images of COCO have ten similar pairs as in the paper
-_PAIRS = SENTENCES * (SENTENCES - 1) // 2
 
 
-def similar_pairs(
+def similar_summary(
     corpus: Corpus, encoder: SentenceEncoder, threshold: float = THRESHOLD
-) -> NDArray[np.int64]:
-    """Count the similar pairs among the first five sentences of each image that has five, (n,), 0 to 10."""
+) -> dict[str, int | float | list[float]]:
+    """Compute the paper's Figure 1: the percentage of `images` with 0, 1, … 10 similar pairs (`by_pairs`)."""
     texts: dict[int, list[str]] = {}
     for sentence in corpus.sentences:
         texts.setdefault(sentence.image, []).append(sentence.text)
     chosen = [some[:SENTENCES] for some in texts.values() if len(some) >= SENTENCES]
-    if not chosen:
-        return np.zeros(0, np.int64)
     vectors = encoder.encode([text for some in chosen for text in some])
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    vectors = (vectors / np.maximum(lengths, 1e-12)).reshape(len(chosen), SENTENCES, -1)
+    vectors = (vectors / np.maximum(lengths, 1e-12)).reshape(len(chosen), SENTENCES, vectors.shape[1])
     left, right = np.array(list(combinations(range(SENTENCES), 2))).T
-    cosines = np.einsum("npd,npd->np", vectors[:, left], vectors[:, right])
-    return np.asarray((cosines >= threshold).sum(axis=1))
-
-
-def similar_summary(corpus: Corpus, encoder: SentenceEncoder) -> dict[str, int | float | list[float]]:
-    """Compute the paper's Figure 1: the percentage of `images` with 0, 1, … 10 similar pairs (`by_pairs`)."""
-    pairs = similar_pairs(corpus, encoder)
-    counts = np.bincount(pairs, minlength=_PAIRS + 1)
-    shares = [round(100 * float(share), 2) for share in counts / max(len(pairs), 1)]
-    return {"images": len(pairs), "threshold": THRESHOLD, "by_pairs": shares}
+    pairs = (np.einsum("npd,npd->np", vectors[:, left], vectors[:, right]) >= threshold).sum(axis=1)
+    shares = np.bincount(pairs, minlength=len(left) + 1) / max(len(pairs), 1)
+    by_pairs = [round(100 * float(share), 2) for share in shares]
+    return {"images": len(pairs), "threshold": threshold, "by_pairs": by_pairs}
