@@ -44,9 +44,9 @@ LOSSES = SettingsRegistry(
     "seesay.losses",
     base=LossSettings,
     modules={
-        "seesay.losses.pair_margin": ["pair-margin"],
+        "seesay.losses.margin": ["margin", "soft-margin", "pair-margin"],
         "seesay.losses.pairs": ["logistic", "multi-label", "correlation"],
-        "seesay.losses.ranking": ["margin", "soft-margin", "contrastive", "distillation"],
+        "seesay.losses.softmax": ["contrastive", "distillation"],
         "seesay.losses.triplet": ["triplet"],
     },
 )
