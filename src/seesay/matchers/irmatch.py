@@ -54,18 +54,21 @@ class SentenceCNN(nn.Module):
         words, occurrence = torch.unique(sentences.words, return_inverse=True)
         vectors = self.embedding(words)
         places = window_places(sentences.lengths, max(self.widths))
+        behind = torch.cat([occurrence, occurrence.new_full((1,), words.shape[0])])
         pooled = []
         for width, kernel in zip(self.widths, self._kernels(), strict=True):
-            products = _products(vectors, kernel.weight, width)
-            windows = _rows_of_windows(occurrence, places[:, :width], words.shape[0])
+            k, positions = kernel.out_features, width * words.shape[0]
+            by_place = kernel.weight.view(k, width, -1).permute(2, 1, 0).reshape(-1, width * k)
+            products = (vectors @ by_place).view(-1, k)  # one row for each position of each word
+            products = torch.cat([products, products.new_zeros(1, k)])
+            rows = behind[places[:, :width]] * width + torch.arange(width, device=places.device)
+            windows = rows.clamp(max=positions)  # behind a sentence, the last row
             if torch.onnx.is_in_onnx_export():  # ONNX has neither bags nor segments
                 responses = functional.embedding(windows, products).sum(dim=1)
                 at, there = word_places(sentences.lengths)
                 pooled.append(responses[at].masked_fill(~there[:, :, None], -torch.inf).amax(dim=1))
                 continue
-            responses = functional.embedding_bag(
-                windows, products, mode="sum", padding_idx=products.shape[0] - 1
-            )
+            responses = functional.embedding_bag(windows, products, mode="sum", padding_idx=positions)
             pooled.append(max_over_time(responses, sentences.lengths))
         # Bias and ReLU commute with the maximum, and cost less after it.
         return functional.relu(
@@ -74,22 +77,6 @@ class SentenceCNN(nn.Module):
 
     def _kernels(self) -> list[nn.Linear]:
         return [kernel for kernel in self.kernels if isinstance(kernel, nn.Linear)]
-
-
-def _products(vectors: Tensor, weight: Tensor, width: int) -> Tensor:
-    """Return the products of words with positions of a kernel, (words·width + 1, k); the last row is zero."""
-    k = weight.shape[0]
-    by_place = weight.view(k, width, -1).permute(2, 1, 0).reshape(-1, width * k)
-    products = (vectors @ by_place).view(-1, k)
-    return torch.cat([products, products.new_zeros(1, k)])
-
-
-def _rows_of_windows(occurrence: Tensor, places: Tensor, words: int) -> Tensor:
-    """Return the rows of `_products` that each window sums, (total, width)."""
-    width = places.shape[1]
-    behind = torch.cat([occurrence, occurrence.new_full((1,), words)])
-    rows = behind[places] * width + torch.arange(width, device=places.device)
-    return rows.clamp(max=words * width)
 
 
 def window_places(lengths: Tensor, width: int) -> Tensor:

@@ -148,15 +148,14 @@ class _OfPackagedVectors(EmbeddingMatcher):
         read_vectors(read, self.sentence_dim)
         return read
 
-    def pooled(self, images: Tensor) -> Tensor:
-        """Return the pooled features, each encoder's scaled to one length, (n, width)."""
+    def arrays(self, images: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """Return pooled features (n, width), each encoder's scaled to one length, and logits of classes."""
         check_images(images, sum(self.image_dims), next(self.parameters()))
-        parts = [p for p in torch.split(images, list(self.image_dims), dim=1) if p.shape[1] != CLASSES]
-        joined = torch.cat([unit_vectors(part) for part in parts], dim=1)
-        return joined * math.sqrt(joined.shape[1] / len(parts))
-
-    def _logits(self, images: Tensor) -> list[Tensor]:
-        return [p for p in torch.split(images, list(self.image_dims), dim=1) if p.shape[1] == CLASSES]
+        parts = torch.split(images, list(self.image_dims), dim=1)
+        pooled = [unit_vectors(part) for part in parts if part.shape[1] != CLASSES]
+        joined = torch.cat(pooled, dim=1)
+        logits = [part for part in parts if part.shape[1] == CLASSES]
+        return joined * math.sqrt(joined.shape[1] / len(pooled)), logits
 
     def _classes_of(self, evidence: ClassEvidence, sentences: Sentences) -> Tensor:
         """Return the classes that sentences mean, weighted, (m, 1000)."""
@@ -226,11 +225,10 @@ class Projection(_OfPackagedVectors):
         Members are trained separately, so that their errors differ, and learn to complement class evidence.
         Images whose logits are all 0 have no class evidence.
         """
-        sentences, pooled = self._read(sentences), self.pooled(images)
+        sentences, (pooled, logits) = self._read(sentences), self.arrays(images)
         scores = [m.embed_images(pooled) @ m.embed_sentences(sentences).T for m in self.parts()]
         if self.evidence is None:
             return scores
-        logits = self._logits(images)
         seen = torch.cat(logits, dim=1).any(dim=1, keepdim=True)
         classes, weights = self.evidence.embed_sentences(sentences.vectors)
         evidence = seen * (self.evidence.embed_images(logits) @ (classes * weights).T)
@@ -238,11 +236,11 @@ class Projection(_OfPackagedVectors):
 
     def embed_images(self, images: Tensor) -> Tensor:
         """Return unit vectors, (n, members·dim), or with class evidence (n, members·dim + 1000)."""
-        pooled = self.pooled(images)
+        pooled, logits = self.arrays(images)
         members = self._mean([member.embed_images(pooled) for member in self.parts()])
         if self.evidence is None:
             return members
-        return torch.cat([members, self.evidence.embed_images(self._logits(images))], dim=1) * math.sqrt(0.5)
+        return torch.cat([members, self.evidence.embed_images(logits)], dim=1) * math.sqrt(0.5)
 
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return unit vectors, (m, members·dim), or with class evidence (m, members·dim + 1000)."""
@@ -266,30 +264,13 @@ class Projection(_OfPackagedVectors):
 class JointProjection(_OfPackagedVectors):
     """One pair of maps whose inputs include class evidence: a compressed `Projection`, as `seesay-small` is.
 
-    Images are mapped linearly. Sentences pass through `members` hidden layers, each with its own word
-    vectors, and a linear map of their concatenation.
+    Images are mapped linearly. Sentences pass through hidden layers, each with its own word vectors, and a
+    linear map of their concatenation.
 
     Args:
-        image_dims: widths of the joined arrays, as for `Projection`.
-        vocabulary_size: rows of the word embeddings.
-        sentence_dim: width of the sentence encoder's vectors.
-        dim: width of the embeddings.
-        hidden: width of each hidden layer.
-        word_dim: width of each word embedding.
         members: the number of hidden layers.
-        image_dropout: on the image features.
-        sentence_dropout: on the sentence vectors.
-        hidden_dropout: on the hidden layers.
-        class_names: weight of class evidence in the input of sentences, as for `Projection`.
-
-    Example:
-        >>> import torch
-        >>> from seesay.matchers import Sentences
-        >>> from seesay.matchers.projection import JointProjection
-        >>> matcher = JointProjection(image_dims=(6, 1000), vocabulary_size=10, sentence_dim=8, dim=16)
-        >>> ids, lengths, vectors = torch.tensor([[5, 2], [7, 1]]), torch.tensor([2, 2]), torch.rand(2, 8)
-        >>> matcher(torch.rand(4, 1006), Sentences.from_padded(ids, lengths, vectors)).shape
-        torch.Size([4, 2])
+        class_names: weight of class evidence in the input of sentences; the other arguments are those of
+            `Projection`.
     """
 
     evidence: ClassEvidence
@@ -326,9 +307,9 @@ class JointProjection(_OfPackagedVectors):
 
     def embed_images(self, images: Tensor) -> Tensor:
         """Return unit vectors, (n, dim)."""
-        seen = self.evidence.embed_images(self._logits(images))
-        pooled = self.image_dropout(self.pooled(images))
-        return unit_vectors(self.image_map(pooled) + self.image_classes(seen))
+        pooled, logits = self.arrays(images)
+        seen = self.image_classes(self.evidence.embed_images(logits))
+        return unit_vectors(self.image_map(self.image_dropout(pooled)) + seen)
 
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return unit vectors, (m, dim)."""

@@ -212,67 +212,47 @@ class Recipe(Settings):
 
 
 def misfits(recipe: Recipe) -> Iterator[tuple[str, str]]:
-    """Iterate over the keys of a recipe that do not fit the others, and say why."""
-    matcher, regions = recipe.matcher, recipe.regions
+    """Iterate over the keys of a recipe that do not fit the others or have no effect, and say why."""
+    matcher, regions, loss, fusion = recipe.matcher, recipe.regions, recipe.loss, None
     if matcher.reads_vectors and recipe.sentence_encoder is None:
         yield "matcher", f"{matcher.kind} takes a sentence's vector; name a sentence_encoder"
-    if recipe.arrays == ("pooled",) and (problem := _fusion_misfit(recipe)):  # others say what they are
-        yield "encoders", problem
-    if regions is not None and len(recipe.encoders) > 1:
-        yield "regions", "a grounding recipe takes one region encoder; name a single one in encoders"
-    if not isinstance(recipe.loss, LOSSES.unchecked):  # without PyTorch, but then nothing can be trained
-        yield from _loss_misfits(recipe)
-        yield from _keys_in_vain(recipe)
-
-
-def _fusion_misfit(recipe: Recipe) -> str | None:
-    """Say what does not fit SCO's fusion of context and concepts."""
-    fusion = getattr(recipe.matcher, "fusion", None)
+    if recipe.arrays == ("pooled",):  # other arrays say what they are
+        fusion = getattr(matcher, "fusion", None)
     first, *others = (role_of(encoder) == "concepts" for encoder in recipe.encoders)
     if fusion == "context" and any((first, *others)):
-        return "the fusion 'context' reads no concepts; leave them out, or take 'sum' or 'gate'"
+        yield "encoders", "the fusion 'context' reads no concepts; leave them out, or take 'sum' or 'gate'"
     if fusion == "concepts" and not all((first, *others)):
-        return "the fusion 'concepts' reads concepts alone; leave out the context"
+        yield "encoders", "the fusion 'concepts' reads concepts alone; leave out the context"
     if fusion in ("sum", "gate", "scaled-gate") and (first or not others or not all(others)):
-        return f"the fusion '{fusion}' joins one encoder of the context, named first, and concepts; name both"
-    return None
-
-
-def _loss_misfits(recipe: Recipe) -> Iterator[tuple[str, str]]:
-    matcher, loss, regions = recipe.matcher, recipe.loss, recipe.regions
+        why = "joins one encoder of the context, named first, and concepts; name both"
+        yield "encoders", f"the fusion '{fusion}' {why}"
+    if regions is not None and others:
+        yield "regions", "a grounding recipe takes one region encoder; name a single one in encoders"
+    if isinstance(loss, LOSSES.unchecked):  # without PyTorch, but then nothing can be trained
+        return
+    labels, solved = loss.loss_class.learns_concepts, loss.loss_class.closed_form
     if not matcher.is_composed or recipe.composition.matchers:  # else its members are not known yet
-        labels = loss.loss_class.learns_concepts
         if labels != matcher.predicts_concepts:
             yield "loss", "the multi-label loss is for matchers that predict concepts; they take no other"
-        if labels and len(recipe.encoders) > 1:
+        if labels and others:
             yield "loss", "concepts are predicted from the features of one encoder; name a single one"
         for key, each in (("loss", loss), *(("losses", further) for further in recipe.losses)):
             missing = [name for name in each.loss_class.needs if not hasattr(matcher.matcher_class, name)]
             if missing:
                 needed = ", ".join(missing)
                 yield key, f"{each.kind} needs a matcher with {needed}, which {matcher.kind} lacks"
-    if regions is None:
-        return
-    if not _learns_phrases(loss.loss_class):
-        known = (kind for kind in LOSSES if _learns_phrases(cast("type[Loss]", LOSSES[kind].implementation)))
-        listed = ", ".join(sorted(known))
-        yield "regions", f"phrases are learned with the losses {listed}, not with {loss.kind}"
-    if recipe.encoders[0].kind == PRECOMPUTED and regions.positives == "jittered":
-        yield "regions.positives", "boxes of a file have features, but no boxes can be drawn near them"
-    if regions.box_voting is not None and loss.loss_class.phrases != "pairs":
-        why = f"box_voting takes odds, which the logistic loss learns; {loss.kind} does not: leave it out"
-        yield "regions", why
-
-
-def _learns_phrases(loss: type[Loss]) -> bool:
-    """Return whether a loss learns phrases of regions, by mini-batches or from all pairs at once."""
-    return loss.phrases is not None or loss.closed_form
-
-
-def _keys_in_vain(recipe: Recipe) -> Iterator[tuple[str, str]]:
-    """Keys without an effect; changes to a composed matcher apply to its members."""
-    matcher, regions, loss = recipe.matcher, recipe.regions, recipe.loss
-    concepts, solved = matcher.predicts_concepts, loss.loss_class.closed_form
+    if regions is not None:
+        if not _learns_phrases(loss.loss_class):
+            every = {kind: cast("type[Loss]", LOSSES[kind].implementation) for kind in LOSSES}
+            listed = ", ".join(sorted(kind for kind, other in every.items() if _learns_phrases(other)))
+            yield "regions", f"phrases are learned with the losses {listed}, not with {loss.kind}"
+        if recipe.encoders[0].kind == PRECOMPUTED and regions.positives == "jittered":
+            yield "regions.positives", "boxes of a file have features, but no boxes can be drawn near them"
+        if recipe.encoders[0].kind == PRECOMPUTED and regions.train_nms is not None:
+            yield "regions.train_nms", "the boxes of a file are the proposals; leave it out"
+        if regions.box_voting is not None and loss.loss_class.phrases != "pairs":
+            why = f"box_voting takes odds, which the logistic loss learns; {loss.kind} does not: leave it out"
+            yield "regions", why
     if recipe.word_dropout and (regions is not None or not matcher.reads_words):
         what = "phrases are learned with all their words" if regions else f"{matcher.kind} reads none"
         yield "word_dropout", f"no words are left out, as {what}; leave it out"
@@ -280,11 +260,17 @@ def _keys_in_vain(recipe: Recipe) -> Iterator[tuple[str, str]]:
         yield "optimizer.momentum", "momentum belongs to sgd"
     if recipe.schedule.average is not None and solved:
         yield "schedule.average", f"{loss.kind} is solved, not trained; leave it out"
-    if recipe.losses and (concepts or solved or regions is not None):
-        yield "losses", "they are added to a loss of mini-batches of images and sentences; leave them out"
-    if recipe.shared_sentences is not None and (concepts or solved or regions is not None):
-        yield "shared_sentences", f"{loss.kind} learns from a sentence's own image alone; leave it out"
-    if recipe.val_images is not None and (concepts or regions is not None):
+    if matcher.predicts_concepts or solved or regions is not None:
+        if recipe.losses:
+            why = "they are added to a loss of mini-batches of images and sentences; leave them out"
+            yield "losses", why
+        if recipe.shared_sentences is not None:
+            why = f"{loss.kind} learns from a sentence's own image alone; leave it out"
+            yield "shared_sentences", why
+    if recipe.val_images is not None and (matcher.predicts_concepts or regions is not None):
         yield "val_images", "concepts and phrases are measured on all of val; leave it out"
-    if regions is not None and regions.train_nms is not None and recipe.encoders[0].kind == PRECOMPUTED:
-        yield "regions.train_nms", "the boxes of a file are the proposals; leave it out"
+
+
+def _learns_phrases(loss: type[Loss]) -> bool:
+    """Return whether a loss learns phrases of regions, by mini-batches or from all pairs at once."""
+    return loss.phrases is not None or loss.closed_form

@@ -125,7 +125,7 @@ def take_over(
         sentence_axes[:width].chunk(len(members)),
     )
     image_map, sentence_map = joint.image_map, joint.sentence_map
-    pooled = ensemble.pooled(images)
+    pooled = ensemble.arrays(images)[0]
     weight, bias, outer = torch.zeros_like(image_map.weight), torch.zeros_like(image_map.bias), []
     sentence_bias = torch.zeros_like(sentence_map.bias)
     share = math.sqrt(1 / len(members))
