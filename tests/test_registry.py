@@ -53,6 +53,13 @@ def test_a_thread_waits_for_what_another_one_imports(tmp_path: Path, monkeypatch
         assert [found.__name__ for found in pool.map(lambda _: SHAPES["triangle"], range(4))] == ["Slow"] * 4
 
 
+@pytest.mark.parametrize(
+    "registry", [IMAGE_ENCODERS, LOSSES, MATCHERS, PROTOCOLS, REGION_ENCODERS, SENTENCE_ENCODERS]
+)
+def test_each_included_name_leads_to_a_module(registry: Registry[object]) -> None:
+    assert all(registry[name] is not None for name in registry)
+
+
 SHAPES = Registry[type]("shape", "seesay.shapes", {"slow_shapes": ["triangle"]})
 
 
