@@ -55,7 +55,7 @@ def test_runs_scores_and_embeddings_have_rows_with_intervals(scenes: Path, tmp_p
     assert "Differences from seesay-small on the same queries" in shown
     assert re.search(r"^ ?scores\.npy +\+\d+\.\d p <? ?=? ?0\.\d{3}", shown, re.M)
     tex = (tmp_path / "table.tex").read_text(encoding="utf-8")
-    assert r"recipe & S R@1 & I R@1 & mR \\" in tex  # neither other metrics nor a paper's
+    assert r"recipe & R@1 & R@1 & mR \\" in tex  # neither other metrics nor a paper's
     perfect = r"\textbf{100.0} {\scriptsize [100.0, 100.0]}"
     assert f"scores.npy & {' & '.join([perfect] * 3)}" in tex
     assert re.search(r"images.npy,sentences.npy & 0\.0 \{\\scriptsize \[0\.0, 0\.0\]\}", tex)

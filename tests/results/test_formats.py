@@ -73,7 +73,7 @@ def test_latex_is_whole_and_escaped(table):
     columns = len(spec)
     assert spec == "l" + "r" * (columns - 1)
     rows = [line for line in body.splitlines() if " & " in line]
-    assert len(rows) == 1 + 3
+    assert len(rows) == 2 + 3
     for line in rows:
         assert line.endswith(r" \\")
         spanned = sum(int(width) - 1 for width in re.findall(r"multicolumn\{(\d+)\}", line))
@@ -90,10 +90,18 @@ def test_latex_is_whole_and_escaped(table):
     assert text.startswith("% Ours: standard on Flickr8k, test.")
 
 
-def test_latex_has_the_headings_and_a_label(table):
+def test_latex_groups_the_headings_of_each_direction_and_has_a_label(table):
     lines = table.table().latex().splitlines()
-    headings = lines[lines.index(r"\toprule") + 1].removesuffix(r" \\").split(" & ")
-    assert headings == table.headings()
+    at = next(at for at, line in enumerate(lines) if r"\multicolumn" in line)
+    assert re.findall(r"\\multicolumn\{\d+\}\{c\}\{([a-z ]+)\}", lines[at]) == [
+        "sentence retrieval",
+        "image retrieval",
+    ]
+    assert lines[at + 1].count(r"\cmidrule(lr)") == 2
+    headings = [each.strip() for each in lines[at + 2].removesuffix(r"\\").split("&")]
+    assert headings[0] == "recipe"
+    assert "R@1" in headings
+    assert not any(heading.startswith(("S ", "I ")) for heading in headings)
     assert rf"\label{{tab:{table.definition.name}}}" in lines
 
 

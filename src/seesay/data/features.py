@@ -132,7 +132,9 @@ def _is_region_file(path: Path) -> bool:
 def load_array(path: Path) -> NDArray[Any]:
     """Return the features of a file, see `find_array`; raise SeesayError if there are none."""
     if (rows := find_array(path, "features")) is None:
-        raise SeesayError(f"{path}: no such file of features; a relative path starts at the corpus.")
+        raise SeesayError(
+            f"{path}: no such file of features; relative paths of images' features start at the corpus."
+        )
     return rows
 
 

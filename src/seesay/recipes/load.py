@@ -207,12 +207,14 @@ def changes_by_role(
 ) -> list[Change]:
     """Return changes to the recipe `name` in which other encoders replace only `encoders` of the same role.
 
+    All those of a recipe that reads regions alone are replaced.
+
     Raises:
         SeesayError: the other encoders lack one of the roles, or one of them does not exist.
     """
     found, roles = [], set(map(role_of, encoders))
     for change in changes:
-        if change.key == "encoders" and isinstance(change.value, list):
+        if change.key == "encoders" and isinstance(change.value, list) and roles != {"regions"}:
             given = list(map(checked_encoder, change.value))
             if missing := roles - set(map(role_of, given)):
                 role = min(missing)

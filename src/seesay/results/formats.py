@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -34,6 +35,7 @@ _LATEX = str.maketrans(
         ">": "$>$",
     }
 )
+_DIRECTIONS = {"S": "sentence retrieval", "I": "image retrieval"}  # how their metrics begin
 _NAME = 30  # letters of a name that stays on one line
 
 
@@ -140,9 +142,28 @@ class Table:
         return (
             f"{notes}% \\usepackage{{booktabs}}\n\\begin{{table}}\n\\centering\n"
             f"\\caption{{{_escaped(self.title)}}}\n{label}\\begin{{tabular}}{{{spec}}}\n\\toprule\n"
-            + "\n".join([" & ".join(_escaped(str(each)) for each in self.headings) + r" \\", *body])
+            + "\n".join([*self._latex_headings(), *body])
             + "\n\\bottomrule\n\\end{tabular}\n\\end{table}\n"
         )
+
+    def _latex_headings(self) -> list[str]:
+        """Return lines of headings, with those of a direction of retrieval below its name."""
+        above, below = [""], list[str]()
+        for each in map(str, self.headings):
+            way, _, metric = each.partition(" ")
+            if metric and way in _DIRECTIONS:
+                above.append(_DIRECTIONS[way])
+                each = metric
+            else:  # a paper's column belongs to the metric on its left
+                above.append(above[-1] if each.startswith("paper") else "")
+            below.append(_escaped(each))
+        groups, rules = list[str](), list[str]()
+        for group, columns in groupby(range(1, len(above)), key=above.__getitem__):
+            first, *others = columns
+            groups.append(f"\\multicolumn{{{1 + len(others)}}}{{c}}{{{group}}}")
+            rules += [f"\\cmidrule(lr){{{first}-{first + len(others)}}}"] if group else []
+        grouped = [" & ".join(groups) + r" \\", " ".join(rules)] if rules else []
+        return [*grouped, " & ".join(below) + r" \\"]
 
     def csv(self) -> str:
         """Return a line for each row, without sections and notes; numbers are not rounded."""
