@@ -48,4 +48,4 @@ def test_what_is_wrong_is_told(run: Path, scenes: Path, tmp_path: Path) -> None:
     copy = tmp_path / "run"
     shutil.copytree(run, copy)
     (copy / "concepts.json").unlink()
-    assert "not a concept vocabulary" in seesay("concepts", copy, image, code=2).stderr
+    assert "not a list of concepts" in seesay("concepts", copy, image, code=2).stderr

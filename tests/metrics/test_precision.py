@@ -11,6 +11,9 @@ from sklearn.metrics import average_precision_score
 
 from seesay.errors import SeesayError
 from seesay.metrics import auc, average_precision, calibration_error
+from seesay.metrics.bootstrap import intervals
+from seesay.metrics.paired_test import compare
+from seesay.metrics.precision import PrecisionSample, precisions_of_targets
 
 SHAPES = hnp.array_shapes(min_dims=2, max_dims=2, max_side=12)
 
@@ -58,6 +61,35 @@ def test_unsigned_and_infinite_scores_rank_as_others() -> None:
 def test_a_nan_score_is_refused() -> None:
     with pytest.raises(SeesayError, match="NaN"):
         average_precision(np.array([[np.nan]]), np.array([[True]]))
+
+
+@given(st.integers(1, 10), st.integers(0, 2**32 - 1))
+def test_a_draw_counts_each_target_as_often_as_its_image_is_drawn(n: int, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    precisions = precisions_of_targets(draw.integers(0, 4, (n, 3)) / 3, draw.random((n, 3)) < 0.5)
+    weights = draw.integers(0, 3, (4, n)).astype(np.int32)
+    for found, times in zip(PrecisionSample(precisions).metrics(weights)[:, 0], weights, strict=True):
+        drawn = np.repeat(precisions, times, axis=0)
+        columns = [column[~np.isnan(column)].mean() for column in drawn.T if not np.isnan(column).all()]
+        assert np.isnan(found) if not columns else found == pytest.approx(100 * np.mean(columns))
+
+
+def test_a_mean_average_precision_has_an_interval_and_is_compared() -> None:
+    draw = np.random.default_rng(0)
+    targets = draw.random((200, 80)) < 0.05
+    noise = draw.random((2, 200, 80))
+    good, poor = (
+        PrecisionSample(precisions_of_targets(scores, targets))
+        for scores in (noise[0] + targets / 2, noise[1])
+    )
+    figure = good.metrics(np.ones((1, 200), np.int32))[0, 0]
+    interval = intervals([good], resamples=200)["mAP"]
+    assert interval is not None
+    assert interval.low < figure < interval.high
+    test = compare([good], [poor], 200, 200)["mAP"]
+    assert test.interval is not None
+    assert test.interval.low < test.difference < test.interval.high
+    assert test.p < 0.02
 
 
 def test_a_label_is_true_or_false() -> None:

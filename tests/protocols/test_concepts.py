@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score
 
-from seesay.protocols.concepts import with_baseline
+from seesay.metrics.precision import PrecisionSample, precisions_of_targets
+from seesay.protocols.concepts import baseline
 from seesay.text.concepts import Concept
 
 CONCEPTS = [Concept("dog", "noun", 9), Concept("run", "verb", 5), Concept("red", "adjective", 2)]
@@ -14,7 +15,7 @@ def test_the_baseline_is_the_frequency_of_concepts() -> None:
     # "red" occurs in no image, and the last image has no concept.
     targets = np.array([[1, 1, 0], [0, 1, 0], [1, 0, 0], [0, 0, 0]], bool)
     scores = np.random.default_rng(1).random((4, 3))
-    measured = with_baseline(scores, targets, CONCEPTS)
+    measured = baseline(targets, CONCEPTS)
 
     def mean(scores: np.ndarray, targets: np.ndarray) -> float:
         there = [c for c in range(targets.shape[1]) if targets[:, c].any()]
@@ -23,4 +24,5 @@ def test_the_baseline_is_the_frequency_of_concepts() -> None:
     expected = mean(np.tile([9.0, 5, 2], (4, 1)).T, targets.T)
     assert measured["training frequency: image mAP"] == pytest.approx(expected, abs=1e-3)
     assert measured["training frequency: mAP"] == pytest.approx(50)  # two of four images each
-    assert measured["mAP"] == pytest.approx(mean(scores, targets), abs=1e-3)
+    sample = PrecisionSample(precisions_of_targets(scores, targets))
+    assert sample.metrics(np.ones((1, 4), np.int32))[0, 0] == pytest.approx(mean(scores, targets))

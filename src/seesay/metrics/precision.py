@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError
+from seesay.metrics.bootstrap import MeanSample, Values, Weights
 from seesay.metrics.inputs import as_array, refuse_nan
 
 _BINS = 10  # of probabilities, for the calibration error
@@ -31,17 +32,47 @@ def average_precision(scores: ArrayLike, targets: ArrayLike) -> NDArray[np.float
     >>> average_precision([[0.9], [0.8], [0.1]], [[True], [False], [True]]).round(3).tolist()
     [0.833]
     """
+    return _mean(precisions_of_targets(scores, targets), axis=0)
+
+
+def precisions_of_targets(scores: ArrayLike, targets: ArrayLike) -> NDArray[np.float64]:
+    """Return the precision at each target, (n, k), and NaN elsewhere; see `average_precision`."""
     values = as_array(scores, "scores", "n", "k")
     wanted = as_array(targets, "targets", *values.shape, kinds="b")
     refuse_nan(values, "scores")
-    precisions = np.full(values.shape[1], np.nan)
+    precisions = np.full(values.shape, np.nan)
     for k in np.flatnonzero(wanted.any(axis=0)):
         order = np.argsort(values[:, k], kind="stable")[::-1]  # scores may be unsigned
         ranked = values[order, k]
         last = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), len(order) - 1)  # row of each score
-        found = wanted[order, k].cumsum()[last]
-        precisions[k] = (np.diff(found, prepend=0) * found / (last + 1)).sum() / found[-1]
-    return precisions
+        ends = last[np.searchsorted(last, np.arange(len(order)))]
+        precisions[order, k] = wanted[order, k].cumsum()[ends] / (ends + 1)
+    return np.where(wanted, precisions, np.nan)
+
+
+class PrecisionSample(MeanSample):
+    """Mean average precision in percent over columns, from the precisions of their targets, (n, k).
+
+    Rows are drawn as targets, while each is still ranked among all rows; see `seesay.metrics.bootstrap`.
+    """
+
+    def __init__(self, precisions: ArrayLike) -> None:
+        super().__init__(["mAP"], precisions, np.arange(len(np.asarray(precisions))))
+
+    def metrics(self, weights: Weights) -> Values:
+        """See `Sample`."""
+        return 100 * _mean(super().metrics(weights), axis=1)[:, None]
+
+    def pooled(self, other: MeanSample) -> PrecisionSample:
+        """See `Sample`."""
+        return PrecisionSample(np.concatenate([self.values, other.values]))
+
+
+def _mean(values: Values, axis: int) -> Values:
+    """Return the mean of the known values; NaN for none."""
+    known = ~np.isnan(values)
+    sums, counts = np.where(known, values, 0.0).sum(axis), known.sum(axis)
+    return np.asarray(np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0))
 
 
 def auc(values: ArrayLike, labels: ArrayLike) -> float | None:

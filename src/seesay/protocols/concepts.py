@@ -10,12 +10,10 @@ from numpy.typing import NDArray
 from seesay.arrays import Mask
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import MeanSample
-from seesay.metrics.precision import average_precision
+from seesay.metrics.precision import PrecisionSample, average_precision, precisions_of_targets
 from seesay.protocols.base import Metrics, Options, Protocol, Result, Samples, register_protocol
 from seesay.protocols.subject import RunSubject
 from seesay.text.concepts import Concept, concept_targets
-
-Scores = NDArray[np.floating]
 
 
 @register_protocol
@@ -46,29 +44,25 @@ class Concepts(Protocol[RunSubject]):
         scores = concept_probabilities(run, subject.inputs.features)
         of_images = 100 * average_precision(scores.T, targets.T)
         image_sample = MeanSample(["image mAP"], of_images[:, None], np.arange(len(targets)))
-        samples: Samples = [("", [image_sample])]
+        of_concepts = PrecisionSample(precisions_of_targets(scores, targets))
+        samples: Samples = [("", [of_concepts]), ("", [image_sample])]
         about = {
             "images": len(targets),
             "concepts": int(targets.any(axis=0).sum()),
             "images without concepts": int((~targets.any(axis=1)).sum()),
         }
-        return self.result(subject, options, samples, about, with_baseline(scores, targets, concepts))
+        return self.result(subject, options, samples, about, baseline(targets, concepts))
 
 
-def with_baseline(scores: Scores, targets: Mask, concepts: Sequence[Concept]) -> Metrics:
-    """Compute the mean average precision of the concepts, and those of the baseline.
-
-    Scores and targets are (n, K); a target is true if the image's sentences name the concept.
-    """
+def baseline(targets: Mask, concepts: Sequence[Concept]) -> Metrics:
+    """Compute the mean average precisions of the baseline; see `concept_targets` for targets (n, K)."""
     frequency = np.array([concept.count for concept in concepts], np.float64)
     constant = np.broadcast_to(frequency, targets.shape)
     return {
-        "mAP": _mean(average_precision(scores, targets)),
-        "training frequency: mAP": _mean(average_precision(constant, targets)),
-        "training frequency: image mAP": _mean(average_precision(constant.T, targets.T)),
+        "training frequency: mAP": _percent(average_precision(constant, targets)),
+        "training frequency: image mAP": _percent(average_precision(constant.T, targets.T)),
     }
 
 
-def _mean(precisions: NDArray[np.float64]) -> float | None:
-    there = precisions[~np.isnan(precisions)]
-    return round(100 * float(there.mean()), 3) if there.size else None
+def _percent(precisions: NDArray[np.float64]) -> float:
+    return round(100 * float(np.nanmean(precisions)), 3)
