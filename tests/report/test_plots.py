@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from seesay.report.training import training_curves
-from seesay.results.html import Html
+from seesay.results.formats import Html
 
 CURVE = np.linspace(10, 90, 100)
 NAME = "a <b> & $c$"

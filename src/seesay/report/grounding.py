@@ -12,8 +12,7 @@ from seesay.protocols.grounding import UNVOTED, best_box
 from seesay.protocols.subject import RunSubject
 from seesay.report.page import Frame, Page, Pictures
 from seesay.report.queries import SEED, Measured
-from seesay.results.formats import Table, numbers
-from seesay.results.html import Html, joined, tag
+from seesay.results.formats import Html, Table, joined, numbers, tag
 
 _SAMPLED = 12  # phrases
 

@@ -14,8 +14,7 @@ from PIL import Image
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import decode
 from seesay.errors import ImageError
-from seesay.results.formats import Table
-from seesay.results.html import Html, joined, tag
+from seesay.results.formats import Html, Table, joined, tag
 
 _GENERATOR = '<meta name="generator" content="seesay">'
 _HEAD = 1000  # bytes, in which a page names its generator

@@ -15,7 +15,7 @@ from seesay.data.corpus import Corpus
 from seesay.protocols.base import Content
 from seesay.recipes.load import dump_recipe
 from seesay.report.page import Page
-from seesay.results.html import Html, tag
+from seesay.results.formats import Html, tag
 from seesay.results.rows import differences, encoder_and_crops, source_commit
 from seesay.runs.config import RECIPE
 from seesay.runs.run import Run

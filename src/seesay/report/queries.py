@@ -20,8 +20,7 @@ from seesay.metrics.ranks import Ranks
 from seesay.protocols.base import Result
 from seesay.protocols.subject import RunSubject, Subject, run_scores
 from seesay.report.page import Page, Pictures
-from seesay.results.formats import Table
-from seesay.results.html import Html, joined, tag
+from seesay.results.formats import Html, Table, joined, tag
 from seesay.text.tokens import tokenize
 
 SEED = 0

@@ -12,7 +12,7 @@ from html import escape
 from typing import Any
 
 from seesay.report.page import Page
-from seesay.results.html import Html, tag
+from seesay.results.formats import Html, tag
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary, is_finished, read_history, val_curves
 

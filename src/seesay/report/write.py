@@ -20,8 +20,7 @@ from seesay.report.page import Page
 from seesay.report.provenance import add_provenance
 from seesay.report.queries import SEED, Measured, SplitQueries, add_queries
 from seesay.report.training import add_training
-from seesay.results.formats import Cell, Table, numbers
-from seesay.results.html import tag
+from seesay.results.formats import Cell, Table, numbers, tag
 from seesay.results.paper_table import differences_table
 from seesay.results.published import find_published, measured_otherwise
 from seesay.results.rows import differences

@@ -29,8 +29,8 @@ def compare_entries(
 ) -> PaperTable:
     """Measure runs and external scores; runs that differ only in their seed share a row.
 
-    Published rows of the same corpus are shown beside them. The result of each of the others is compared
-    with that of the first on the same queries.
+    Published rows of the same corpus are shown beside them. Each result is compared with the first one on the
+    same queries.
 
     Args:
         entries: in the order of the rows.
@@ -58,11 +58,10 @@ def compare_entries(
     for at, (entry, row) in enumerate(zip(entries, rows, strict=True), start=1):
         tell(f"row {at}/{len(entries)} {entry.name}")
         measured = measured_row(entry, corpus, split, chosen, resamples)
-        if first is None:
-            first = measured.result
-        else:
+        if first is not None:
             compared = measured.result.compare(first, entries[0].name)
             measured = replace(measured, result=measured.result.model_copy(update={"against": compared}))
+        first = first or measured.result
         table.line(row.name).rows.append(measured)
     return table
 
@@ -93,11 +92,11 @@ def _rows(entries: Sequence[Entry], corpus: str, protocol: str) -> list[TableRow
         known = (find_published(each, corpus, protocol) for each in (recipe.system, recipe.name) if each)
         published = next((row.system for row in known if row is not None), None)
         rows.append(TableRow(name=name, recipe=recipe.name, published=published))
-    mixed = set()
-    for name, runs in seen.items():
-        seeds, ways = zip(*runs, strict=True)
-        if len(set(seeds)) < len(seeds) or len(set(ways)) > 1:
-            mixed.add(name)
+    mixed = {
+        name
+        for name, runs in seen.items()
+        if len({seed for seed, _ in runs}) < len(runs) or len({how for _, how in runs}) > 1
+    }
     return [
         row.model_copy(update={"name": entry.name}) if row.name in mixed else row
         for row, entry in zip(rows, entries, strict=True)

@@ -1,16 +1,15 @@
-"""A table, printed as Markdown, LaTeX, CSV, HTML or on a terminal, and the formatting of its numbers."""
+"""A table, printed as Markdown, LaTeX, CSV, HTML or on a terminal; its numbers, and escaped HTML."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from itertools import groupby
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Literal, TypeAlias
-
-from seesay.results.html import Html, joined, tag
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -37,6 +36,28 @@ _LATEX = str.maketrans(
 )
 _DIRECTIONS = {"S": "sentence retrieval", "I": "image retrieval"}  # how their metrics begin
 _NAME = 30  # letters of a name that stays on one line
+
+
+class Html(str):
+    """Text that is already HTML; other strings are escaped in elements."""
+
+    __slots__ = ()
+
+
+def tag(name: str, *inside: str, **attributes: object) -> Html:
+    """Return an element. Attributes that are None are left out; write `class_` for `class`.
+
+    >>> tag("b", "1 < 2", class_="loud")
+    '<b class="loud">1 &lt; 2</b>'
+    """
+    named = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items()}
+    written = "".join(f' {key}="{escape(str(value))}"' for key, value in named.items() if value is not None)
+    return Html(f"<{name}{written}>{joined(inside)}</{name}>")
+
+
+def joined(parts: Iterable[str], between: str = "") -> Html:
+    """Join parts, escaping those that are not HTML."""
+    return Html(between.join(part if isinstance(part, Html) else escape(part) for part in parts))
 
 
 def number(value: float | None) -> str:
@@ -87,6 +108,10 @@ class Section:
     title: str = ""
     sources: str = ""
 
+    def titled(self, form: str, escaped: Callable[[str], str] = str) -> str:
+        """Return the title in that form, and the sources."""
+        return form % escaped(self.title) + (f" ({escaped(self.sources)})" if self.sources else "")
+
 
 CellContent: TypeAlias = Cell | str | float
 
@@ -117,8 +142,7 @@ class Table:
         lines = [[str(each) for each in self.headings], rules]
         for row in self.rows:
             if isinstance(row, Section):
-                title = f"**{row.title}**" + (f" ({row.sources})" if row.sources else "")
-                lines.append([title, *[""] * (len(self.headings) - 1)])
+                lines.append([row.titled("**%s**"), *[""] * (len(self.headings) - 1)])
             else:
                 marked = ((cell, "`" * cell.code or "**" * cell.bold) for cell in map(_cell, row))
                 lines.append([str(replace(cell, text=f"{mark}{cell.text}{mark}")) for cell, mark in marked])
@@ -130,9 +154,7 @@ class Table:
         body = [] if self.rows and isinstance(self.rows[0], Section) else ["\\midrule"]
         for row in self.rows:
             if isinstance(row, Section):
-                title = f"\\emph{{{_escaped(row.title)}}}" + (
-                    f" ({_escaped(row.sources)})" if row.sources else ""
-                )
+                title = row.titled(r"\emph{%s}", _escaped)
                 body.append(f"\\midrule\n\\multicolumn{{{len(self.headings)}}}{{l}}{{{title}}} \\\\")
             else:
                 body.append(" & ".join(_as_latex(_cell(each)) for each in row) + r" \\")
@@ -177,23 +199,19 @@ class Table:
 
     def html(self, caption: str) -> Html:
         """Return a table element, whose rows are named by their first cell."""
-        sides = ["words" if column in self.words else None for column in range(len(self.headings))]
-        headings = zip(self.headings, sides, strict=True)
-        head = (tag("th", _as_html(_cell(each)), scope="col", class_=side) for each, side in headings)
-        body = (
-            tag(
-                "tr",
-                tag("th", _as_html(_cell(row[0])), scope="row", class_="words"),
-                *(
-                    tag("td", _as_html(_cell(cell)), class_=side)
-                    for cell, side in zip(row[1:], sides[1:], strict=True)
-                ),
-            )
-            for row in self.rows
-            if not isinstance(row, Section)
-        )
-        parts = tag("caption", caption), tag("thead", tag("tr", *head)), tag("tbody", *body)
-        return tag("table", *parts)
+
+        def line(cells: Sequence[Content], first: str, others: str) -> Html:
+            parts = []
+            for at, cell in enumerate(map(_cell, cells)):
+                inside = joined([cell.text, *([tag("small", cell.small)] if cell.small else [])])
+                scope = first if at == 0 else "col" if others == "th" else None
+                side = "words" if at in self.words else None
+                parts.append(tag(others if at else "th", inside, scope=scope, class_=side))
+            return tag("tr", *parts)
+
+        body = (line(row, "row", "td") for row in self.rows if not isinstance(row, Section))
+        head = line(self.headings, "col", "th")
+        return tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *body))
 
     def terminal(self) -> Group:
         """Return the table for a terminal, without lines between columns."""
@@ -234,10 +252,6 @@ def _as_latex(cell: Cell) -> str:
 
 def _escaped(text: str) -> str:
     return text.translate(_LATEX)
-
-
-def _as_html(cell: Cell) -> Html:
-    return joined([cell.text, *([tag("small", cell.small)] if cell.small else [])])
 
 
 def _as_text(cell: Cell) -> Text:

@@ -32,7 +32,7 @@ _MEDIAN_RANK = "Med r"
 _PUBLISHED = ("system", "source", "table", "corpus", "protocol", "test_images", "note")  # in JSON
 
 
-@dataclass
+@dataclass(eq=False)
 class Line:
     """A row of the table: the published row, a measured row for each seed, and failures."""
 
@@ -95,8 +95,8 @@ class PaperTable:
     @property
     def all_columns(self) -> list[str]:
         """Every column of the measured or the published rows."""
-        ours = [column for line in self.lines for row in line.rows for column in row.result.row]
-        return list(dict.fromkeys([*ours, *(column for line in self.lines for column in line.printed)]))
+        ours = [row.result.row for line in self.lines for row in line.rows]
+        return list(dict.fromkeys(chain(*ours, *(line.printed for line in self.lines))))
 
     @property
     def columns(self) -> list[str]:
@@ -129,11 +129,9 @@ class PaperTable:
         A paper's column names its corpus if that is not the one measured.
         """
         others = self._paper_corpora()
-        paper = (
-            _PAPER if self.corpus in others or len(others) != 1 else f"{_PAPER}, {corpus_title(others[0])}"
-        )
-        beside = ([column, paper] if self._is_printed(column) else [column] for column in self.columns)
-        return ["recipe", *chain(*beside)]
+        other = f", {corpus_title(others[0])}" if len(others) == 1 and self.corpus not in others else ""
+        paper = [f"{_PAPER}{other}"]
+        return ["recipe", *chain(*([column, *paper * self._is_printed(column)] for column in self.columns))]
 
     @property
     def content(self) -> Content | None:
@@ -166,31 +164,21 @@ class PaperTable:
         The best measured value of each column is marked, and the best printed one if all are of one table.
         What was measured on other images or sentences is not compared, neither with rows nor with papers.
         """
-        others, unlike = [self._on_others(line) for line in self.lines], self._unlike_papers() is not None
-        lines = [
-            [
-                Cell(
-                    line.name + (", failed" if line.failures and not line.rows else ""),
-                    f"on {other}" if other else "",
-                    code=True,
-                )
-            ]
-            for line, other in zip(self.lines, others, strict=True)
-        ]
+        others = [self._on_others(line) for line in self.lines]
+        lines = []
+        for line, other in zip(self.lines, others, strict=True):
+            name = line.name + (", failed" if line.failures and not line.rows else "")
+            lines.append([Cell(name, f"on {other}" if other else "", code=True)])
         for column in self.columns:
             ours = [line.measured(column) for line in self.lines]
-            theirs = [line.printed.get(column) for line in self.lines]
-            compared = [
-                None if unlike or other or not values else fmean(values)
-                for values, other in zip(ours, others, strict=True)
-            ]
-            for cells, line, values, best in zip(
-                lines, self.lines, ours, _best(compared, column), strict=True
-            ):
+            compared = [fmean(v) if v and not on else None for v, on in zip(ours, others, strict=True)]
+            bold = [not self._unlike_papers() and best for best in _best(compared, column)]
+            for cells, line, values, best in zip(lines, self.lines, ours, bold, strict=True):
                 ends = line.interval(column) if self.intervals else None
                 cells.append(Cell(spread(values), f"[{ends.low:.1f}, {ends.high:.1f}]" if ends else "", best))
             if self._is_printed(column):
-                bold = _best(theirs, column) if self.definition.paper else [False] * len(theirs)
+                theirs = [line.printed.get(column) for line in self.lines]
+                bold = [bool(self.definition.paper) and best for best in _best(theirs, column)]
                 for cells, value, best in zip(lines, theirs, bold, strict=True):
                     cells.append(Cell(number(value), bold=best, dim=True))
         return lines
@@ -228,23 +216,23 @@ class PaperTable:
         return differences_table(self.columns, compared, title, f"{self.definition.name}-differences")
 
     def data(self) -> Table:
-        """Return the mean, deviation and paper's value of every metric, not rounded; intervals if shown."""
-        ends = ("low", "high") if self.intervals else ()
-        kinds = [(column, what) for column in self.all_columns for what in ("", "deviation", *ends, _PAPER)]
+        """Return the mean, deviation, interval and paper's value of every metric, not rounded."""
+        kinds = ("", " deviation", " low", " high", f" {_PAPER}")
         about = ["group", "recipe", "changes", "seeds", "in the paper", "source", "table", "paper's corpus"]
         rows: list[Sequence[str | float]] = []
         for line in self.lines:
-            paper = line.published
+            paper, on = line.published, line.rows[0].result.content if line.rows else None
             origin = [paper.system, paper.source, paper.table, paper.corpus] if paper else [""] * 4
             cells = [line.row.group or "", line.name, " ".join(line.row.changes), len(line.rows), *origin]
-            cells.append(str(line.rows[0].result.content or "") if line.rows else "")
+            cells.append(str(on or ""))
             for column in self.all_columns:
                 values, printed = line.measured(column), line.printed.get(column)
                 cells += [fmean(values) if values else "", stdev(values) if len(values) > 1 else ""]
-                cells += (line.interval(column) or ("", "")) if self.intervals else ()
-                cells.append("" if printed is None else printed)
+                cells += [*(line.interval(column) or ("", "")), "" if printed is None else printed]
             rows.append(cells)
-        return Table([*about, "measured on", *(f"{column} {what}".strip() for column, what in kinds)], rows)
+        return Table(
+            [*about, "measured on", *(each + kind for each in self.all_columns for kind in kinds)], rows
+        )
 
     def notes(self) -> list[str]:
         """Return notes on the metrics, departures from the paper and failures."""
@@ -364,13 +352,11 @@ def differences_table(
 
 
 def _best(values: Sequence[float | None], column: str) -> list[bool]:
-    """Mark the best values, rounded as they are shown; none if there is only one value."""
+    """Mark the best of at least two values, rounded as they are shown."""
     shown = [None if value is None else round(value, 1) for value in values]
     known = [value for value in shown if value is not None]
-    if len(known) < 2:
-        return [False] * len(shown)
-    best = min(known) if column.endswith(_MEDIAN_RANK) else max(known)
-    return [value == best for value in shown]
+    best = (min if column.endswith(_MEDIAN_RANK) else max)(known, default=None)
+    return [len(known) > 1 and value == best for value in shown]
 
 
 def recorded_table(
@@ -405,11 +391,7 @@ def recorded_table(
 
 
 def check_format(path: Path) -> None:
-    """Check that a table can be written there, before anything is trained for it.
-
-    Raises:
-        SeesayError: the suffix is not that of a format.
-    """
+    """Raise a SeesayError if the suffix of a path is not that of a format, before anything is trained."""
     if path.suffix.lower() not in FORMATS:
         raise SeesayError(f"{path}: tables are written as {', '.join(FORMATS)}; choose one of these.")
 
@@ -422,15 +404,15 @@ def write_table(table: PaperTable, path: Path) -> None:
     """
     check_format(path)
     suffix, below = path.suffix.lower(), table.differences()
-    if suffix == ".md":
-        more = f"\n## {below.title}\n\n{below.markdown()}" if below is not None else ""
-        text = f"## {table.title}\n\n{table.table(names=True).markdown()}{more}"
-    elif suffix == ".tex":
-        text = table.table().latex() + (f"\n{below.latex()}" if below is not None else "")
-    elif suffix == ".csv":
+    if suffix == ".csv":
         text = table.data().csv()
-    else:
+    elif suffix == ".json":
         text = json.dumps(table.to_dict(), ensure_ascii=False, indent=1) + "\n"
+    else:
+        tables = [table.table(names=suffix == ".md"), *([below] if below is not None else [])]
+        text = "\n".join(
+            each.latex() if suffix == ".tex" else f"## {each.title}\n\n{each.markdown()}" for each in tables
+        )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_text(path, text)

@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
@@ -98,10 +99,9 @@ class Row:
         try:
             result = read_result({key: value for key, value in values.items() if key not in origin})
             return cls(Provenance.model_validate(origin), result)
-        except ValidationError as failure:
-            raise SeesayError(f"{where}: {describe(failure, Provenance)}") from None
-        except SeesayError as failure:
-            raise SeesayError(f"{where}: {failure}") from None
+        except (ValidationError, SeesayError) as failure:
+            wrong = failure if isinstance(failure, SeesayError) else describe(failure, Provenance)
+            raise SeesayError(f"{where}: {wrong}") from None
 
     def to_dict(self, uncertainty: bool = False) -> dict[str, Any]:
         """Return the row as JSON-ready values, without unknown facts of the training.
@@ -141,12 +141,11 @@ def repetitions(rows: Iterable[Row]) -> list[list[Row]]:
     Rows with other settings, another teacher or other departures are no repetitions, even under the same
     name: a recipe that has changed in the meantime is another one.
     """
-    groups: dict[tuple[str, ...], list[Row]] = {}
+    groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
+        same = {**row.identity, "seed": ""}.values()
         origin = row.provenance
-        recipe = (str(origin.settings_digest), str(origin.teacher), *origin.departures)
-        same = tuple((row.identity | {"seed": ""}).values())
-        groups.setdefault((*same, *recipe), []).append(row)
+        groups.setdefault((*same, origin.settings_digest, origin.teacher, *origin.departures), []).append(row)
     return list(groups.values())
 
 
@@ -161,11 +160,10 @@ def read_rows(path: Path) -> list[Row]:
 
 def recorded_rows(corpus: str) -> Path:
     """Return the file of a corpus's recorded rows: `results/CORPUS.jsonl` here, or else the included one."""
-    name = f"{corpus}.jsonl"
-    here = Path("results", name)
     # A wheel has them beside this module, a clone of the repository in a folder of its own.
-    included = Path(__file__).parent / "recorded" / name, Path(__file__).parents[3] / "results" / name
-    return next((path for path in (here, *included) if path.is_file()), here)
+    folders = Path("results"), Path(__file__).parent / "recorded", Path(__file__).parents[3] / "results"
+    paths = [folder / f"{corpus}.jsonl" for folder in folders]
+    return next(filter(Path.is_file, paths), paths[0])
 
 
 def make_record(folder: Path, corpus: str, entries: Sequence[Entry] = ()) -> Path:
@@ -221,18 +219,13 @@ def provenance(entries: Sequence[Entry], seconds: float, combine: str | None = N
     several = len({row.seed for row in rows}) > 1
     name = f"{combine} of {' + '.join(row.recipe + f' seed {row.seed}' * several for row in rows)}"
     # What tells the rows apart is joined; the training is left out, as it differs.
-    joined = {
-        key: " + ".join(dict.fromkeys(value for row in rows if (value := getattr(row, key))))
-        for key in ("encoder", "crops")
-    }
-    lists = {
-        key: list(dict.fromkeys(each for row in rows for each in getattr(row, key) or []))
-        for key in ("changes", "departures")
-    }
-    digests = " + ".join(str(row.settings_digest) for row in rows)
-    kept = rows[0].model_dump(exclude_unset=True, exclude={*_TRAINING})
-    named = {"recipe": name, "system": name, "settings_digest": digests}
-    return Provenance.model_validate({**kept, **lists, **joined, **named})
+    values = rows[0].model_dump(exclude_unset=True, exclude={*_TRAINING}) | {"recipe": name, "system": name}
+    for key in ("encoder", "crops"):
+        values[key] = " + ".join(dict.fromkeys(filter(None, (getattr(row, key) for row in rows))))
+    for key in ("changes", "departures"):
+        values[key] = [*dict.fromkeys(chain(*(getattr(row, key) or () for row in rows)))]
+    values["settings_digest"] = " + ".join(str(row.settings_digest) for row in rows)
+    return Provenance.model_validate(values)
 
 
 def _provenance(entry: Entry, seconds: float) -> Provenance:
@@ -242,34 +235,34 @@ def _provenance(entry: Entry, seconds: float) -> Provenance:
     seconds, commit = round(seconds, 1), source_commit(Path.cwd())
     if not isinstance(entry, Run) or not entry.has_recipe:
         return Provenance(recipe=entry.name, seconds=seconds, commit=commit)
-    recipe = entry.recipe
+    recipe, departures = entry.recipe, [*entry.recipe.departures]
     encoder, crops = encoder_and_crops(recipe)
-    found: dict[str, object] = {
-        "recipe": recipe.name,
-        "system": recipe.system,
-        "seed": recipe.seed,
-        "encoder": encoder,
-        "crops": crops,
-        "changes": recorded_changes(recipe),
-        "departures": [*recipe.departures],
-        "settings_digest": settings_digest(recipe),
-        "seconds": seconds,
-        "commit": commit,
-    }
+    training: dict[str, Any] = {}
     if is_finished(entry.folder):  # not for included weights
         summary = TrainingSummary.load(entry.folder)
         machines = [member.machine for member in (summary.members or {}).values()] + [summary.machine]
-        less = [f"the corpus as {summary.corpus.format}"] if summary.corpus.format else []
+        if summary.corpus.format:
+            departures.append(f"the corpus as {summary.corpus.format}")
         training = {
-            "departures": [*recipe.departures, *less],
             "epochs": summary.epochs,
             "best_epoch": summary.best_epoch,
             "train_seconds": summary.seconds,
             "machine": "; ".join(dict.fromkeys(filter(None, machines))),
             "teacher": summary.teacher,
         }
-        found |= {name: value for name, value in training.items() if value is not None}
-    return Provenance.model_validate(found)
+    return Provenance(
+        recipe=recipe.name,
+        system=recipe.system,
+        seed=recipe.seed,
+        encoder=encoder,
+        crops=crops,
+        changes=recorded_changes(recipe),
+        departures=departures,
+        settings_digest=settings_digest(recipe),
+        seconds=seconds,
+        commit=commit,
+        **{name: value for name, value in training.items() if value is not None},
+    )
 
 
 def recorded_changes(recipe: Recipe) -> list[str]:

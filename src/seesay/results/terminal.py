@@ -64,8 +64,8 @@ def _metrics_table(rows: Mapping[str, Metrics]) -> Table:
     """Return a table of rows of metrics; rows with both directions of retrieval take two lines."""
     split: dict[str, dict[str, dict[str, Value]]] = {}
     for label, metrics in rows.items():
-        ways: dict[str, dict[str, Value]] = {}
-        others: dict[str, Value] = {}
+        ways = split[label] = dict[str, dict[str, Value]]()
+        others = dict[str, Value]()
         for metric, value in metrics.items():
             way, _, name = metric.partition(" ")
             if way in _WAYS and name:
@@ -73,7 +73,6 @@ def _metrics_table(rows: Mapping[str, Metrics]) -> Table:
             else:
                 others[metric] = value
         ways.setdefault(next(iter(ways), ""), {}).update(others)  # such as mR
-        split[label] = ways
     several = any(len(ways) > 1 for ways in split.values())
     names = list(dict.fromkeys(name for ways in split.values() for way in ways.values() for name in way))
     lines: list[Sequence[str] | Section] = []
@@ -97,9 +96,8 @@ def _uncertainty_table(result: Result) -> Table:
             p = "–" if found.p is None else f"{found.p:.3f}" if found.p >= 0.001 else "<0.001"
             between = " to ".join(map(_plain, found.interval)) if found.interval else "–"
             cells += [_plain(found.theirs), _plain(found.difference, "+"), between, p]
-        lines.append(cells)
-    headings = ["", "value", "95 %", *(("theirs", "difference", "95 %", "p") if compared else ())]
-    return Table(headings, [[*each, *[""] * (len(headings) - len(each))] for each in lines])
+        lines.append(cells if found is not None or not compared else [*cells, "", "", "", ""])
+    return Table(["", "value", "95 %", *(("theirs", "difference", "95 %", "p") if compared else ())], lines)
 
 
 def _plain(value: Value, sign: str = "") -> str:

@@ -7,9 +7,8 @@ Sources: Karpathy and Fei-Fei, "Deep Visual-Semantic Alignments", CVPR 2015, and
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from seesay.data.corpus import Omission
 from seesay.data.features import RegionFiles, find_region_files, id_text, ids_beside
@@ -64,10 +63,27 @@ class KarpathyReader(Reader):
             features = [RegionFiles([array]) for array in arrays]
         for index, record in enumerate(records):
             where = f"{file}: images[{index}]"
-            if self.skips and need(record, "split", str, where) == self.skips:
+            filename, split = need(record, "filename", str, where), need(record, "split", str, where)
+            if split == self.skips:
                 builder.format = self.name
                 continue
-            at = _add_listed_image(builder, record, where, features)
+            folder = str(record.get("filepath") or "")
+            in_folder = f"{folder}/{filename}" if folder else filename
+            filename = builder.distinct(filename, folder)
+            if builder.has(filename):
+                builder.issues.add(REPEATED_IMAGE, f"{where} {filename}")
+            rows = []
+            for files in features:
+                row = files.row(in_folder)
+                rows.append(files.row(filename, record.get("cocoid")) if row is None else row)
+            at = builder.find_image(
+                filename,
+                canonical_split(split, where),
+                where,
+                folder,
+                rows[0] if len(rows) == 1 else None,
+                described=any(row is not None for row in rows),
+            )
             if at is not None:
                 _add_listed_sentences(builder, at, record, where)
         if self.skips and builder.format is None:
@@ -87,26 +103,6 @@ class WithoutRestval(KarpathyReader):
 
     def recognises(self, path: Path) -> bool:  # noqa: ARG002 — only read if it is named
         return False
-
-
-def _add_listed_image(
-    builder: CorpusBuilder, record: Any, where: str, features: Sequence[RegionFiles]
-) -> int | None:
-    """Add an image; return its position, or None if it is missing."""
-    filename = need(record, "filename", str, where)
-    folder = str(record.get("filepath") or "")
-    in_folder = f"{folder}/{filename}" if folder else filename
-    filename = builder.distinct(filename, folder)
-    split = canonical_split(need(record, "split", str, where), where)
-    if builder.has(filename):
-        builder.issues.add(REPEATED_IMAGE, f"{where} {filename}")
-    rows = []
-    for files in features:
-        row = files.row(in_folder)
-        rows.append(files.row(filename, record.get("cocoid")) if row is None else row)
-    row = rows[0] if len(rows) == 1 else None
-    described = any(each is not None for each in rows)
-    return builder.find_image(filename, split, where, folder, row, described=described)
 
 
 def _add_listed_sentences(builder: CorpusBuilder, at: int, record: object, where: str) -> None:
@@ -150,15 +146,12 @@ class CocoReader(Reader):
         if years:
             builder.name = "coco"  # else it is a corpus of the same format, named after its folder
         for file in files:
-            document = read_json(file)
-            _add_sentences(document, file, _add_images(document, file, builder), builder)
+            _add_file(file, builder)
 
 
-def _add_images(document: object, file: Path, builder: CorpusBuilder) -> dict[str, int | None]:
-    """Add a file's images; return the position of each id, None for missing images."""
-    split, folder = split_in_name(file.stem), file.stem.removeprefix("captions_")
-    position: dict[str, int | None] = {}
-    names: dict[str, str] = {}
+def _add_file(file: Path, builder: CorpusBuilder) -> None:
+    document, split, folder = read_json(file), split_in_name(file.stem), file.stem.removeprefix("captions_")
+    position, names = dict[str, int | None](), dict[str, str]()  # by the ids of images
     for index, record in enumerate(need(document, "images", list, str(file))):
         where = f"{file}: images[{index}]"
         name, key = need(record, "file_name", str, where), _id(record, "id", where)
@@ -170,22 +163,14 @@ def _add_images(document: object, file: Path, builder: CorpusBuilder) -> dict[st
             builder.issues.add(REPEATED_IMAGE, f"{where} {name}")
         if key not in position:
             position[key] = builder.find_image(name, split, where, folder)
-    return position
-
-
-def _add_sentences(
-    document: object, file: Path, position: dict[str, int | None], builder: CorpusBuilder
-) -> None:
     for index, record in enumerate(need(document, "annotations", list, str(file))):
         where = f"{file}: annotations[{index}]"
         key, text = _id(record, "image_id", where), need_text(record, "caption", where)
-        at = position.get(key)
+        identifier = f"{file.stem} {_id(record, 'id', where)}" if "id" in record else f"{file.stem} #{index}"
         if key not in position:
             builder.issues.add(UNKNOWN_IMAGE, f"{where} image_id {key}")
-            continue
-        identifier = f"{file.stem} {_id(record, 'id', where)}" if "id" in record else f"{file.stem} #{index}"
-        if not builder.is_repeated(identifier, text, at, where):
-            builder.sentence(text, at, where)
+        elif not builder.is_repeated(identifier, text, position[key], where):
+            builder.sentence(text, position[key], where)
 
 
 def _id(record: object, key: str, where: str) -> str:

@@ -82,18 +82,13 @@ def check_expansion(path: Path, size: int) -> None:
         )
 
 
-def read_text(path: Path) -> str:
-    """Read a whole text file, gzipped if its name ends in `.gz`; raise SeesayError if it cannot be read."""
-    return decode_text(read_bytes(path), path)
-
-
 def read_lines(path: Path) -> list[str]:
-    """Read the lines of a text file, split at line feeds only.
+    """Read the lines of a text file, gzipped if its name ends in `.gz`, split at line feeds only.
 
     `str.splitlines` also splits at form feeds and U+2028, which occur inside sentences and would shift all
     later line numbers.
     """
-    lines = [line.removesuffix("\r") for line in read_text(path).split("\n")]
+    lines = [line.removesuffix("\r") for line in decode_text(read_bytes(path), path).split("\n")]
     return lines[:-1] if lines[-1] == "" else lines
 
 
@@ -111,7 +106,7 @@ def parse_json(text: str, where: Path | str) -> Any:
 
 def read_json(path: Path) -> Any:
     """Read a whole JSON file; raise SeesayError if it cannot be read."""
-    return parse_json(read_text(path), path)
+    return parse_json(decode_text(read_bytes(path), path), path)
 
 
 def need(record: object, key: str, kind: type[T], where: str) -> T:

@@ -17,7 +17,6 @@ from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import UNKNOWN_IMAGE, CorpusBuilder
 from seesay.data.readers.files import MALFORMED_LINE, canonical_split, read_json, read_lines, split_in_name
 from seesay.data.readers.table_files import tables_in
-from seesay.data.sources import FileSource
 from seesay.data.suffixes import is_image
 from seesay.data.walk import walk_files
 from seesay.errors import SeesayError
@@ -39,8 +38,7 @@ class PairsReader(Reader):
     order = 70
 
     def recognises(self, path: Path) -> bool:
-        files = walk_files(path.resolve()) if path.is_dir() else ()
-        paired = _pairs(files)
+        paired = _pairs(walk_files(path.resolve()) if path.is_dir() else ())
         texts = (text for image, texts in paired.items() if image is not None for text in texts)
         return any(map(_has_sentences, islice(texts, _PEEK)))
 
@@ -50,7 +48,21 @@ class PairsReader(Reader):
         images = builder.finder.images
         texts_of = _pairs([*(source.path for _, source in images), *builder.finder.others])
         for name, source in images:
-            _add(source, name, texts_of.get(source.path, []), builder)
+            captions, split = list[str](), split_in_name(str(PurePath(name).parent))
+            for text in sorted(texts_of.get(source.path, []), key=_is_json):
+                builder.uses(text)
+                try:
+                    found, own_split = _read(text)
+                except SeesayError as error:
+                    builder.issues.add(MALFORMED_LINE, str(error))
+                    continue
+                split = own_split or split
+                captions = captions if captions and _is_json(text) else captions + found
+                if not captions:
+                    builder.issues.add(MALFORMED_LINE, f"{text}: no caption")
+            at = builder.image(name, split, source)
+            for caption in captions:
+                builder.sentence(caption, at, str(source.path))
         for text in texts_of.get(None, []):
             if _has_sentences(text):
                 builder.uses(text)
@@ -66,34 +78,12 @@ def _pairs(files: Iterable[Path]) -> dict[Path | None, list[Path]]:
         elif is_image(file):
             named.setdefault(file.with_suffix(""), file)
             named.setdefault(file, file)
-            keyed[_up_to_dot(file)].append(file)
+            keyed[file.with_name(file.name.partition(".")[0])].append(file)
     texts_of = defaultdict[Path | None, list[Path]](list)
     for text in texts:
-        alike = keyed.get(_up_to_dot(text), [])
+        alike = keyed.get(text.with_name(text.name.partition(".")[0]), [])
         texts_of[named.get(text.with_suffix("")) or (alike[0] if len(alike) == 1 else None)].append(text)
     return texts_of
-
-
-def _up_to_dot(file: Path) -> Path:
-    return file.with_name(file.name.partition(".")[0])
-
-
-def _add(image: FileSource, name: str, texts: list[Path], builder: CorpusBuilder) -> None:
-    captions, split = list[str](), split_in_name(str(PurePath(name).parent))
-    builder.uses(*texts)
-    for text in sorted(texts, key=_is_json):
-        try:
-            found, own_split = _read(text)
-        except SeesayError as error:
-            builder.issues.add(MALFORMED_LINE, str(error))
-        else:
-            split = own_split or split
-            captions = captions if captions and _is_json(text) else captions + found
-            if not captions:
-                builder.issues.add(MALFORMED_LINE, f"{text}: no caption")
-    at = builder.image(name, split, image)
-    for caption in captions:
-        builder.sentence(caption, at, str(image.path))
 
 
 def _is_json(text: Path) -> bool:

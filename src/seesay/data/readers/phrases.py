@@ -58,29 +58,31 @@ class Flickr30kEntitiesReader(Reader):
             split = splits.get(file.stem)
             if splits and split is None:
                 builder.issues.add(NO_SPLIT_LISTED, file.stem)
-            else:
-                _read_image(path / "Annotations" / f"{file.stem}.xml", file, split, builder)
-
-
-def _read_image(annotations: Path, sentences: Path, split: str | None, builder: CorpusBuilder) -> None:
-    builder.uses(annotations)
-    try:
-        frame, boxes_of = _parse(annotations.read_bytes())
-    except (OSError, ValueError, LookupError, ElementTree.ParseError) as error:  # LookupError: bad encoding
-        builder.issues.add(BAD_ANNOTATION, f"{annotations}: {error}")
-        return
-    at = builder.find_image(f"{sentences.stem}.jpg", split, str(sentences), measured=True)
-    if at is None:
-        return
-    for number, line in enumerate(read_lines(sentences)):
-        where = f"{sentences}:{number + 1}"
-        for match in _PHRASE.finditer(line):
-            entity, kinds = match["entity"], tuple(match["kinds"].split("/"))
-            if entity in boxes_of:
-                builder.phrase(match["words"], at, boxes_of[entity], where, frame, entity, kinds, number)
-            else:
-                kind = NOT_VISUAL if "notvisual" in kinds else NO_BOX
-                builder.issues.add(kind, f"{where} {match['words']}")
+                continue
+            annotations = path / "Annotations" / f"{file.stem}.xml"
+            builder.uses(annotations)
+            try:
+                frame, boxes_of = _parse(annotations.read_bytes())
+            except (
+                OSError,
+                ValueError,
+                LookupError,
+                ElementTree.ParseError,
+            ) as error:  # LookupError: encoding
+                builder.issues.add(BAD_ANNOTATION, f"{annotations}: {error}")
+                continue
+            at = builder.find_image(f"{file.stem}.jpg", split, str(file), measured=True)
+            if at is None:
+                continue
+            for number, line in enumerate(read_lines(file)):
+                where = f"{file}:{number + 1}"
+                for match in _PHRASE.finditer(line):
+                    text, entity, kinds = match["words"], match["entity"], tuple(match["kinds"].split("/"))
+                    if entity in boxes_of:
+                        builder.phrase(text, at, boxes_of[entity], where, frame, entity, kinds, number)
+                    else:
+                        kind = NOT_VISUAL if "notvisual" in kinds else NO_BOX
+                        builder.issues.add(kind, f"{where} {text}")
 
 
 def _parse(data: bytes) -> tuple[tuple[float, float], dict[str, list[Box]]]:

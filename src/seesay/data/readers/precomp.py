@@ -44,41 +44,26 @@ class PrecompReader(Reader):
         builder.features = FeatureRows(parts)
         start = 0
         for file, rows in parts.items():
-            _add_split(builder, file, rows, start)
-            start += len(rows)
+            stem, count = file.name.removesuffix(_SUFFIX), len(rows)
+            split = canonical_split("test" if stem == "testall" else stem, str(file))
+            captions = file.with_name(f"{stem}_caps.txt")
+            builder.uses(captions)
+            lines = read_lines(captions)
+            each, rest = divmod(len(lines), max(count, 1))
+            if rest or bool(each) != bool(count):
+                raise SeesayError(
+                    f"{captions}: {len(lines)} lines for {count} rows of features; expected one line for "
+                    "each row, or the same number for each."
+                )
+            owners = np.repeat(np.arange(count), each) if each > 1 else _first_rows(rows)
+            for number, (line, first) in enumerate(zip(lines, owners.tolist(), strict=True), start=1):
+                at = builder.image(f"{stem}/{first}", split, row=start + first)
+                builder.sentence(line, at, f"{captions}:{number}")
+            start += count
 
 
-def _add_split(builder: CorpusBuilder, file: Path, rows: NDArray[np.generic], start: int) -> None:
-    stem = file.name.removesuffix(_SUFFIX)
-    split = canonical_split("test" if stem == "testall" else stem, str(file))
-    captions = file.with_name(f"{stem}_caps.txt")
-    builder.uses(captions)
-    lines = read_lines(captions)
-    for first, from_line, to_line in _images(rows, len(lines), captions):
-        at = builder.image(f"{stem}/{first}", split, row=start + first)
-        for number in range(from_line, to_line):
-            builder.sentence(lines[number], at, f"{captions}:{number + 1}")
-
-
-def _images(rows: NDArray[np.generic], lines: int, captions: Path) -> list[tuple[int, int, int]]:
-    """Return for each image its first row, the first line of its sentences, and the line after the last."""
-    count = len(rows)
-    if count and lines > count and lines % count == 0:
-        each = lines // count
-        return [(row, row * each, (row + 1) * each) for row in range(count)]
-    if lines != count:
-        raise SeesayError(
-            f"{captions}: {lines} lines for {count} rows of features; expected one line for each row, "
-            "or the same number for each."
-        )
-    if not count:
-        return []
-    starts = _run_starts(rows)
-    return [(a, a, b) for a, b in zip(starts, [*starts[1:], count], strict=True)]
-
-
-def _run_starts(rows: NDArray[np.generic]) -> list[int]:
-    """Find the first row of each image when each row belongs to a sentence.
+def _first_rows(rows: NDArray[np.generic]) -> NDArray[np.integer]:
+    """Return the first row of each row's image, if each row belongs to a sentence.
 
     In published files, each row is repeated five times; otherwise, each run of equal rows is an image.
     """
@@ -90,4 +75,4 @@ def _run_starts(rows: NDArray[np.generic]) -> list[int]:
     fives = np.arange(len(rows)) % 5 == 0
     if len(rows) % 5 == 0 and not new[~fives].any():
         new = fives  # two neighbouring images may have equal features
-    return [int(start) for start in np.flatnonzero(new)]
+    return np.maximum.accumulate(np.where(new, np.arange(len(rows)), 0))

@@ -113,12 +113,9 @@ def find_published(
 
 def measured_otherwise(result: Result, published: PublishedRow) -> list[str]:
     """Describe how a split and test set differ from those of a published row."""
-    images = result.content.images if result.content else published.test_images
-    compared = {
-        "split": (result.split, "test"),
-        "images": (f"{images:,}", f"{published.test_images:,}"),
-    }
-    return [f"{name} {here}, published {there}" for name, (here, there) in compared.items() if here != there]
+    here, there = result.content.images if result.content else published.test_images, published.test_images
+    differs = [f"split {result.split}, published test"] if result.split != "test" else []
+    return differs + ([f"images {here:,}, published {there:,}"] if here != there else [])
 
 
 def sources(rows: Iterable[PublishedRow], corpus: str | None = None) -> str:
