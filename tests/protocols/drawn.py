@@ -56,11 +56,10 @@ def measured(
     owners: Sequence[int],
     protocol: str = "standard",
     resamples: int = 0,
-    at: Any = (),
     **said: Any,
 ) -> dict[str, Any]:
     """What a protocol measures of a split with scores, see `flat`."""
-    return flat(measure(subject_of(scores, owners, **said), protocol, Options(resamples=resamples, at=at)))
+    return flat(measure(subject_of(scores, owners, **said), protocol, Options(resamples=resamples)))
 
 
 def flat(result: Result) -> dict[str, Any]:

@@ -5,8 +5,8 @@ import pytest
 from sklearn.metrics import top_k_accuracy_score
 
 from seesay.errors import SeesayError
-from seesay.metrics import ranks, recall_at_k, retrieval_metrics
-from seesay.protocols.base import Options, read_result
+from seesay.metrics import retrieval_metrics
+from seesay.protocols.base import Options
 from seesay.protocols.evaluate import measure
 from seesay.protocols.standard import Standard
 from seesay.protocols.subject import Subject
@@ -54,36 +54,6 @@ def test_recalls_are_the_accuracies_of_scikit_learn():
         for k in (1, 5, 10):
             rate = top_k_accuracy_score(answers, values, k=k, labels=np.arange(values.shape[1]))
             assert result[f"{way} R@{k}"] == pytest.approx(100 * rate, abs=1e-3)
-
-
-def test_recalls_at_further_k_are_measured_and_leave_the_mean_as_it_is():
-    scores, owners = noisy(30, 5)
-    plain, found = (
-        measure(subject_of(scores, owners), "standard", Options(resamples=20, at=at))
-        for at in ((), (50, 3, 5))
-    )
-    assert list(found.metrics)[:6] == ["S R@1", "S R@3", "S R@5", "S R@10", "S R@50", "S Med r"]
-    assert {key: found.metrics[key] for key in plain.metrics} == plain.metrics
-    expected = recall_at_k(ranks(scores, owners).image, 50)
-    assert found.metrics["I R@50"] == pytest.approx(expected, abs=1e-3)
-    low, high = found.intervals["I R@50"]
-    assert low <= expected <= high
-    again = read_result(json.loads(json.dumps(found.to_dict())))
-    assert again.metrics == found.metrics
-    other = measure(subject_of(-scores, owners), "standard", Options(at=(3, 50)))
-    assert found.compare(other).metrics["I R@1"].difference > 0
-    folds = measured(*noisy(5000, 1), protocol="coco-1k", at=(50,))
-    assert folds["I R@50"] >= folds["I R@10"]
-
-
-def test_recalls_at_further_k_of_sentences_among_themselves():
-    draw = np.random.default_rng(0)
-    owners = np.repeat(np.arange(8), 2)
-    texts = [f"a dog runs {'home' if i % 4 else 'away'}" for i in range(16)]
-    vectors = draw.normal(size=(8, 4)), draw.normal(size=(16, 4))
-    found = measured(vectors, owners, "sentence-to-sentence", texts=texts, at=(2,))
-    assert found["R@1"] <= found["R@2"] <= found["R@5"]
-    assert found["queries"] == 16
 
 
 def test_one_k_is_the_mean_of_five_sequential_folds():

@@ -22,7 +22,7 @@ from seesay.arrays import Ints
 from seesay.errors import SeesayError, check_whole
 from seesay.metrics.inputs import as_array
 from seesay.metrics.ranks import Ranks
-from seesay.metrics.recall import TOP, metric_names
+from seesay.metrics.recall import METRICS, TOP
 
 RESAMPLES = 1_000
 LEVEL = 95  # percent
@@ -105,15 +105,13 @@ class MeanSample(Sample):
 class RankSample(Sample):
     """R@1, R@5, R@10 and Med r of zero-based ranks (q,) with their images; negative ranks are left out.
 
-    `among` are the images to draw from, by default those with a rank. `at` adds R@K of further K.
+    `among` are the images to draw from, by default those with a rank.
     """
 
-    def __init__(
-        self, ranks: ArrayLike, images: ArrayLike, among: ArrayLike | None = None, at: Sequence[int] = ()
-    ) -> None:
+    names = METRICS
+
+    def __init__(self, ranks: ArrayLike, images: ArrayLike, among: ArrayLike | None = None) -> None:
         found, owners = np.asarray(ranks), np.asarray(images)
-        self.at = sorted({*TOP, *at})
-        self.names = metric_names(at)
         self.ranks, owners = found[found >= 0], owners[found >= 0]
         images = np.unique(owners) if among is None else np.asarray(among)
         self.groups = np.searchsorted(images, owners)
@@ -134,7 +132,7 @@ class RankSample(Sample):
         seen = np.add.reduceat(weights[:, self._by_level], self._starts, axis=1).cumsum(axis=1)
         total = seen[:, -1:]
         found = np.concatenate([np.zeros_like(total), seen], axis=1)
-        hits = np.stack([found[:, np.searchsorted(self._levels, k)] for k in self.at], axis=1)
+        hits = np.stack([found[:, np.searchsorted(self._levels, k)] for k in TOP], axis=1)
         middle = [self._levels[(seen > at).argmax(axis=1)] for at in ((total - 1) // 2, total // 2)]
         median = (middle[0] + middle[1]) // 2 + 1.0
         recalls = np.divide(100.0 * hits, total, out=np.full(hits.shape, np.nan), where=total > 0)
@@ -144,35 +142,27 @@ class RankSample(Sample):
         """See `Sample`."""
         ranks = np.concatenate([self.ranks, other.ranks])
         groups = np.concatenate([self.groups, other.groups + self.size])
-        return RankSample(ranks, groups, np.arange(self.size + other.size), self.at)
+        return RankSample(ranks, groups, np.arange(self.size + other.size))
 
 
 class RetrievalSample(Sample):
-    """The metrics of both directions, and mR; `owners` (m,) is the image of each sentence.
+    """The metrics of both directions, and mR; `owners` (m,) is the image of each sentence."""
 
-    `at` adds R@K of further K; mR remains the mean of R@1, R@5 and R@10.
-    """
+    names = (*(f"{direction} {name}" for direction in DIRECTIONS for name in METRICS), "mR")
 
-    def __init__(self, ranks: Ranks, owners: Ints, at: Sequence[int] = ()) -> None:
-        self.ranks, self.owners, self.at = ranks, owners, tuple(at)
+    def __init__(self, ranks: Ranks, owners: Ints) -> None:
+        self.ranks, self.owners = ranks, owners
         images = np.arange(len(ranks.sentence))
         queried = np.union1d(images[ranks.sentence >= 0], owners[ranks.image >= 0])
-        ways = (
-            RankSample(ranks.sentence, images, queried, at),
-            RankSample(ranks.image, owners, queried, at),
-        )
-        if not all(len(way.ranks) for way in ways):
+        self.ways = RankSample(ranks.sentence, images, queried), RankSample(ranks.image, owners, queried)
+        if not all(len(way.ranks) for way in self.ways):
             raise SeesayError("no query has a correct result: no image in this split has a sentence.")
-        self.ways = ways
-        named = zip(DIRECTIONS, ways, strict=True)
-        self.names = [*(f"{direction} {name}" for direction, way in named for name in way.names), "mR"]
-        self.groups = np.concatenate([way.groups for way in ways])
+        self.groups = np.concatenate([way.groups for way in self.ways])
 
     def metrics(self, weights: Weights) -> Values:
         """See `Sample`."""
         ways = [way.metrics(weights) for way in self.ways]
-        of_mean = [self.ways[0].at.index(k) for k in TOP]
-        mean = np.mean([way[:, of_mean] for way in ways], axis=(0, 2))
+        mean = np.mean([way[:, : len(TOP)] for way in ways], axis=(0, 2))
         return np.concatenate([*ways, mean[:, None]], axis=1)
 
     def pooled(self, other: RetrievalSample) -> RetrievalSample:
@@ -182,7 +172,7 @@ class RetrievalSample(Sample):
             np.concatenate([mine.sentence, theirs.sentence]), np.concatenate([mine.image, theirs.image])
         )
         owners = np.concatenate([self.owners, other.owners + len(mine.sentence)])
-        return RetrievalSample(ranks, owners, self.at)
+        return RetrievalSample(ranks, owners)
 
 
 def bootstrap(

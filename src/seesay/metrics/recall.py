@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -16,16 +16,7 @@ from seesay.metrics.ranks import Ranks, embedding_ranks, first_of_repeated, owne
 TOP = (1, 5, 10)  # of mR
 
 
-def metric_names(at: Iterable[int] = ()) -> tuple[str, ...]:
-    """Name the metrics of one direction: R@1, R@5 and R@10 with those at further K, and Med r.
-
-    >>> metric_names([50])
-    ('R@1', 'R@5', 'R@10', 'R@50', 'Med r')
-    """
-    return (*(f"R@{k}" for k in sorted({*TOP, *at})), "Med r")
-
-
-METRICS = metric_names()
+METRICS = (*(f"R@{k}" for k in TOP), "Med r")  # of one direction
 
 
 def retrieval_metrics(

@@ -178,19 +178,17 @@ class Result(BaseModel):
 
 @dataclass(frozen=True)
 class Options:
-    """Options of protocols; each protocol lists those that it takes.
+    """Options of protocols.
 
     Attributes:
         iou: for grounding, see `grounding_recall`.
         boxes: for grounding, see `grounding_recall`.
         resamples: the number of bootstrap draws for intervals; 0 for none.
-        at: for protocols of retrieval: further K of R@K, besides 1, 5 and 10.
     """
 
     iou: IoU = "plummer"
     boxes: Boxes = "merged"
     resamples: int = 0
-    at: tuple[int, ...] = ()
 
 
 class Protocol(ABC, Generic[_S]):
@@ -204,7 +202,6 @@ class Protocol(ABC, Generic[_S]):
         monitor: the metric that training watches.
         columns: the metrics that a table of several results shows; by default those of the whole result.
         metrics: of the whole result, without options; empty if they are not known before it is measured.
-        options: the names of the `Options` that it takes.
         images: the number of images that it requires; None for any.
     """
 
@@ -214,7 +211,6 @@ class Protocol(ABC, Generic[_S]):
     monitor: ClassVar[str] = "mR"
     columns: ClassVar[tuple[str, ...]] = ()
     metrics: ClassVar[tuple[str, ...]] = ()
-    options: ClassVar[tuple[str, ...]] = ()
     images: ClassVar[int | None] = None
 
     @abstractmethod

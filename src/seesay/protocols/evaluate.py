@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -45,7 +45,6 @@ def evaluate(
     against: Measurable | None = None,
     iou: IoU | None = None,
     boxes: Boxes | None = None,
-    at: Sequence[int] | None = None,
     resamples: int = RESAMPLES,
 ) -> Result:
     """Measure a run, or several as one, on a split of a corpus.
@@ -62,8 +61,6 @@ def evaluate(
         against: another run to compare with, on the same queries.
         iou: for grounding: "plummer" or "mdetr"; see `seesay.metrics.grounding_recall`.
         boxes: for grounding: "merged" or "any"; see there.
-        at: for retrieval: further K at which recall is measured, such as (20, 50). R@1, R@5 and R@10 are
-            always measured, and mR is their mean.
         resamples: bootstrap draws of the intervals; 0 for none.
 
     Returns:
@@ -100,8 +97,10 @@ def evaluate(
     other = open_entry(against) if against is not None else None
     check_combination(combine, len(entries))
     chosen = protocol_for(entries, protocol)
-    given = {"iou": iou, "boxes": boxes, "at": at}
-    options = _options(chosen, {name: value for name, value in given.items() if value is not None}, resamples)
+    if (iou or boxes) and chosen.needs != "phrases":
+        wrong = "iou" if iou else "boxes"
+        raise SeesayError(f"{wrong} is for protocol 'grounding', not '{chosen.name}'.")
+    options = Options(iou or "plummer", boxes or "merged", resamples)
     if isinstance(corpus, str | Path):
         corpus = read_corpus(Path(corpus), phrases=chosen.needs == "phrases", images=None, format=None)
     alone = replace(options, resamples=0)
@@ -213,17 +212,6 @@ def measure(subject: Subject, protocol: Protocol[Any] | str, options: Options = 
 def measure_inputs(run: Run, inputs: Inputs, split: str) -> Result:
     """Measure a run on prepared inputs with its default protocol, as after each epoch."""
     return measure(RunSubject(run, inputs, split), default_protocol(run.config))
-
-
-def _options(protocol: Protocol[Any], given: Mapping[str, Any], resamples: int) -> Options:
-    """Read the given options; raise a SeesayError if the protocol does not take one."""
-    for name in given:
-        if name not in protocol.options:
-            takers = [other for other in ("standard", *PROTOCOLS) if name in PROTOCOLS[other].options]
-            raise SeesayError(f"{name} is for protocol '{takers[0]}', not '{protocol.name}'.")
-    at = tuple(given.get("at", ()))
-    check_whole(1, at=at)
-    return Options(**{**given, "at": tuple(map(int, at))}, resamples=resamples)
 
 
 def _told_if_chance(subject: Subject, result: Result) -> Result:

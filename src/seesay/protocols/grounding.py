@@ -67,7 +67,6 @@ class GroundingProtocol(Protocol[RunSubject]):
     needs = "phrases"
     monitor = "R@1"
     metrics = METRICS
-    options = ("iou", "boxes")
 
     def measure(self, subject: RunSubject, options: Options) -> Result:
         """Measure R@1, R@5, R@10 and the proposals' upper bound."""

@@ -37,11 +37,10 @@ class KShot(Protocol[Subject]):
     summary = "recalls of images and sentences with words that are rare in training"
     monitor = "0-shot: mR"
     columns = tuple(f"{k}-shot: mR" for k in SHOTS)
-    options = ("at",)
 
     def measure(self, subject: Subject, options: Options) -> Result:
         """Measure every K."""
-        found, known = subject.retrieval_sample(at=options.at), word_counts(subject.train_texts())
+        found, known = subject.retrieval_sample(), word_counts(subject.train_texts())
         samples: list[tuple[str, list[RetrievalSample]]] = []
         further: dict[str, Value] = {}
         for k in SHOTS:
@@ -56,7 +55,6 @@ class OneShot(Protocol[Subject]):
     """One K of `KShot`: a row of the paper's Table 2."""
 
     metrics = BOTH_WAYS
-    options = ("at",)
 
     def __init__(self, k: int) -> None:
         self.k = k
@@ -65,7 +63,7 @@ class OneShot(Protocol[Subject]):
 
     def measure(self, subject: Subject, options: Options) -> Result:
         """Measure this K."""
-        found, known = subject.retrieval_sample(at=options.at), word_counts(subject.train_texts())
+        found, known = subject.retrieval_sample(), word_counts(subject.train_texts())
         about, sample = few_shot(subject, found, known, self.k)
         if sample is None:
             often = f"training has every word of split '{subject.split}' more than {self.k} times"
@@ -96,4 +94,4 @@ def few_shot(
         return about, None
     ranks = found.ranks
     chosen = np.where(images, ranks.sentence, NO_ANSWER), np.where(sentences, ranks.image, NO_ANSWER)
-    return about, RetrievalSample(Ranks(*chosen), found.owners, found.at)
+    return about, RetrievalSample(Ranks(*chosen), found.owners)

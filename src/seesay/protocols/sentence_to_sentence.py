@@ -28,7 +28,6 @@ class SentenceToSentence(Protocol[Subject]):
     summary = "every sentence is a query for the other sentences of its image"
     monitor = "R@1"
     metrics = METRICS
-    options = ("at",)
 
     def measure(self, subject: Subject, options: Options) -> Result:
         """Measure R@1, R@5, R@10 and Med r."""
@@ -38,7 +37,7 @@ class SentenceToSentence(Protocol[Subject]):
             raise SeesayError(
                 f"protocol '{self.name}': no image has two sentences, so no query has an answer."
             )
-        samples = [("", [RankSample(ranks, subject.owners, at=options.at)])]
+        samples = [("", [RankSample(ranks, subject.owners)])]
         return self.result(subject, options, samples, {"sentences": len(ranks), "queries": queries})
 
 

@@ -26,7 +26,6 @@ class Standard(Protocol[Subject]):
     name = "standard"
     summary = "every image and sentence of the split"
     metrics = BOTH_WAYS
-    options = ("at",)
     fold: int | None = None
 
     def measure(self, subject: Subject, options: Options) -> Result:
@@ -44,9 +43,8 @@ class Standard(Protocol[Subject]):
             # A slice copies nothing.
             together = chosen.size and chosen[-1] - chosen[0] + 1 == chosen.size
             sentences = slice(int(chosen[0]), int(chosen[-1]) + 1) if together else chosen
-            images = slice(start, start + size)
             own = owners[sentences] - start
-            folds.append(subject.retrieval_sample(images, sentences, own, options.at))
+            folds.append(subject.retrieval_sample(slice(start, start + size), sentences, own))
         without = n - len(np.unique(owners))
         notes = [f"{without} images without sentences are candidates only."] if without else []
         shared = shared_sentences(subject.corpus)
@@ -71,14 +69,11 @@ class SharedSentences(Protocol[Subject]):
     name = "shared-sentences"
     summary = "as standard, but a sentence is right for every image that carries the same text"
     metrics = BOTH_WAYS
-    options = ("at",)
 
     def measure(self, subject: Subject, options: Options) -> Result:
         """Measure R@1, R@5, R@10 and Med r in both directions, and mR."""
         texts, owners = subject.corpus.text_numbers(), subject.owners
-        sample = RetrievalSample(
-            shared_ranks(*subject.scores.by_direction(), owners, texts), owners, options.at
-        )
+        sample = RetrievalSample(shared_ranks(*subject.scores.by_direction(), owners, texts), owners)
         shared = shared_sentences(subject.corpus)
         about = {"images": subject.n_images, "sentences": len(owners)}
         about["shared sentences"] = int(shared["sentences"]) if shared else 0

@@ -84,11 +84,10 @@ class Subject:
         images: Selection = slice(None),
         sentences: Selection = slice(None),
         own: Ints | None = None,
-        at: Sequence[int] = (),
     ) -> RetrievalSample:
-        """Rank the split or a part of it, see `Scores.ranks`; `at` adds R@K of further K."""
+        """Rank the split or a part of it, see `Scores.ranks`."""
         owners = self.owners if own is None else own
-        return RetrievalSample(self._ranks(images, sentences, owners), owners, at)
+        return RetrievalSample(self._ranks(images, sentences, owners), owners)
 
     def _ranks(self, images: Selection, sentences: Selection, own: Ints) -> Ranks:
         return self.scores.ranks(images, sentences, own)
