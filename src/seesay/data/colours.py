@@ -37,11 +37,9 @@ _STEPS = 1 << 14  # of light, whose levels are in a table
 
 
 def conversion_of(image: Image.Image, data: bytes) -> Conversion | None:
-    """Return how to convert an opened image's decoded RGB pixels; None if they are in sRGB, or not described.
+    """Return how to convert an opened image's decoded RGB pixels; None if they are in sRGB, or undescribed.
 
-    Args:
-        image: the opened image; CMYK is converted by `cmyk_transform`.
-        data: its encoded bytes.
+    CMYK is converted by `cmyk_transform`; `data` are the encoded bytes.
     """
     profile = _profile(image)
     numbers = _coding_points(data, image.format)
@@ -137,7 +135,9 @@ def _srgb_light() -> Floats:
 def _by_light(light: Floats, primaries: tuple[float, ...]) -> Conversion | None:
     """Return the conversion of colours with that light of each level and those primaries."""
     matrix = np.linalg.solve(_to_xyz(_SRGB), _to_xyz(primaries))
-    levels = _srgb_levels(np.linspace(0, 1, _STEPS + 1))
+    steps = np.linspace(0, 1, _STEPS + 1)
+    levels = np.where(steps <= 0.0031308, 12.92 * steps, 1.055 * steps ** (1 / 2.4) - 0.055)
+    levels = np.rint(255 * levels).astype(np.uint8)
     if np.abs(matrix - np.eye(3)).max() < 0.01:
         table = levels[np.rint(light.clip(0, 1) * _STEPS).astype(int)]
         return None if np.abs(table.astype(int) - np.arange(256)).max() <= _SAME else _by_table(table)
@@ -148,11 +148,6 @@ def _by_light(light: Floats, primaries: tuple[float, ...]) -> Conversion | None:
         pixels[:] = levels[np.rint(mixed.clip(0, 1) * _STEPS).astype(np.int32)]
 
     return convert
-
-
-def _srgb_levels(light: Floats) -> NDArray[np.uint8]:
-    level = np.where(light <= 0.0031308, 12.92 * light, 1.055 * light ** (1 / 2.4) - 0.055)
-    return np.asarray(np.rint(255 * level), np.uint8)
 
 
 def _to_xyz(primaries: tuple[float, ...]) -> Floats:

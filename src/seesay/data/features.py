@@ -11,6 +11,7 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -116,17 +117,11 @@ class RegionFiles:
 
 def find_region_files(folder: Path) -> list[Path]:
     """Find the files of region features in a folder, sorted by name."""
-    return sorted(path for path in folder.iterdir() if path.is_file() and _is_region_file(path))
-
-
-def _is_region_file(path: Path) -> bool:
-    if path.suffix == ".npz":
-        try:
-            with zipfile.ZipFile(path) as archive:
-                return {"features.npy"} < set(archive.namelist())
-        except (OSError, zipfile.BadZipFile):
-            return False
-    return path.suffix == ".npy" and ids_beside(path).is_file()
+    found = [path for path in folder.glob("*.npy") if ids_beside(path).is_file()]
+    for path in folder.glob("*.npz"):
+        with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+            found += [path] if {"features.npy"} < set(archive.namelist()) else []
+    return sorted(found)
 
 
 def load_array(path: Path) -> NDArray[Any]:

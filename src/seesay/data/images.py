@@ -224,17 +224,7 @@ def decode(
 
 
 def parse_header(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> Image.Image:
-    """Open an encoded image (not a raw photo) without decoding it.
-
-    Args:
-        data: the encoded image.
-        name: what error messages call it.
-        max_pixels: the largest width × height that is accepted.
-
-    Raises:
-        ImageError: not an image, damaged, or of more than `max_pixels`.
-        UnavailableImageError: there is not enough memory now, or the system fails otherwise.
-    """
+    """Open an encoded image (not a raw photo) without decoding it; see `EncodedImage`."""
     if not data:
         raise ImageError(f"{name}: empty, 0 bytes.")
     if data.count(b"Exif\0\0") > _MOST_EXIF:
@@ -305,11 +295,13 @@ def facts_of(tags: Mapping[int, Any]) -> dict[str, str]:
     """
     make, model = _text(tags.get(_Exif.Make)), _text(tags.get(_Exif.Model))
     camera = model if model.lower().startswith(make.lower().split(" ")[0]) else f"{make} {model}".strip()
+    seconds = _number(tags.get(_Exif.ExposureTime))
+    short = f"{Fraction(1, max(1, round(1 / seconds)))} s" if seconds and seconds < 0.3 else ""
     found = [
         ("taken", time_of(tags)),
         ("camera", camera),
         ("lens", _text(tags.get(_Exif.LensModel))),
-        ("exposure", _exposure(_number(tags.get(_Exif.ExposureTime)))),
+        ("exposure", short or _filled("{:g} s", seconds)),
         ("aperture", _filled("f/{:g}", _number(tags.get(_Exif.FNumber)))),
         ("iso", _filled("{:g}", _number(tags.get(_Exif.ISOSpeedRatings)))),
         ("focal", _filled("{:g} mm", _number(tags.get(_Exif.FocalLength)))),
@@ -334,12 +326,6 @@ def _number(value: Any) -> float | None:
 
 def _filled(form: str, number: float | None) -> str:
     return "" if number is None else form.format(number)
-
-
-def _exposure(seconds: float | None) -> str:
-    if seconds is None or seconds >= 0.3:
-        return _filled("{:g} s", seconds)
-    return f"{Fraction(1, max(1, round(1 / seconds)))} s"
 
 
 @cache

@@ -6,8 +6,8 @@ Pillow's decoded image is converted tile by tile, so that only one tile exists b
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from contextlib import suppress
+from itertools import product
 from typing import cast
 
 import numpy as np
@@ -62,8 +62,11 @@ def to_rgb(image: Image.Image, data: bytes = b"") -> NDArray[np.uint8]:
     transparent = image.info.get("transparency") if grey else None
     from_cmyk, convert = cmyk_transform(image), conversion_of(image, data)
     pixels = np.empty((image.height, image.width, 3), np.uint8)
-    for box in _tiles(image):
-        tile = image.crop(box)
+    columns = min(image.width, _TILE)
+    rows = max(1, _TILE // columns)
+    for upper, left in product(range(0, image.height, rows), range(0, image.width, columns)):
+        right, lower = min(left + columns, image.width), min(upper + rows, image.height)
+        tile = image.crop((left, upper, right, lower))
         if grey:
             values = np.asarray(tile)
             levels = _eight_bits(values, low, high)
@@ -72,7 +75,6 @@ def to_rgb(image: Image.Image, data: bytes = b"") -> NDArray[np.uint8]:
             tile = ImageCms.applyTransform(tile, from_cmyk) or tile
         mode = "RGBA" if tile.has_transparency_data else "RGB"
         tile = tile if tile.mode == mode else tile.convert(mode)  # a copy would double the time
-        left, upper, right, lower = box
         part = pixels[upper:lower, left:right]
         part[:] = np.asarray(tile)[..., :3]
         if convert is not None:
@@ -94,15 +96,6 @@ def middle(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     most = _LONGEST * min(height, width)
     y, x = max(height - most, 0) // 2, max(width - most, 0) // 2
     return pixels[y : height - y, x : width - x]
-
-
-def _tiles(image: Image.Image) -> Iterator[tuple[int, int, int, int]]:
-    """Boxes that cover an image, each of at most `_TILE` pixels."""
-    columns = min(image.width, _TILE)
-    rows = max(1, _TILE // columns)
-    for upper in range(0, image.height, rows):
-        for left in range(0, image.width, columns):
-            yield left, upper, min(left + columns, image.width), min(upper + rows, image.height)
 
 
 def _eight_bits(values: NDArray[np.generic], low: float, high: float) -> NDArray[np.uint8]:

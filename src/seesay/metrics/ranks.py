@@ -108,14 +108,8 @@ def shared_ranks(
 ) -> Ranks:
     """Compute the ranks of both directions if a sentence is right for every image that carries its text.
 
-    Args:
-        of_images: scores whose queries are images, (n, m).
-        of_sentences: scores whose queries are sentences, (n, m); maybe the same array.
-        owners: for each sentence the row of its image, (m,).
-        texts: a number for each sentence, (m,), from 0 and the same for equal texts.
-
-    Raises:
-        SeesayError: a score is NaN.
+    The scores (n, m) are those whose queries are images, and sentences; maybe the same array. `owners` is the
+    row of each sentence's image, (m,), and `texts` a number from 0 for each, the same for equal texts.
 
     >>> scores = np.array([[0.9, 0.9], [0.8, 0.8]])  # of two images with the same sentence
     >>> shared_ranks(scores, scores, np.array([0, 1]), np.array([0, 0]))
@@ -178,15 +172,8 @@ def owners_of(image_of_sentence: ArrayLike, n_images: int, n_sentences: int) -> 
 def first_of_repeated(rows: NDArray[Any], owners: NDArray[np.int64], name: str) -> NDArray[Any]:
     """Return one row an image, of a row for each sentence, as VSE++, SCAN and others lay out a split.
 
-    Repeated rows may differ by rounding, if they were computed in different batches.
-
-    Args:
-        rows: (m, d), scores or embeddings of the image of each sentence.
-        owners: (m,), the image of each sentence, in any numbers.
-        name: of the rows, for errors.
-
-    Raises:
-        SeesayError: two rows of an image differ.
+    Rows (m, d) of one image, by `owners` (m,), may differ by rounding, if they were computed in different
+    batches; if they differ by more, a SeesayError with `name` is raised.
     """
     first, of_row = np.unique(owners, return_index=True, return_inverse=True)[1:]
     step = max(1, _CACHE_CELLS // max(rows.shape[1], 1))

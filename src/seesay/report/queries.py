@@ -58,11 +58,9 @@ class SplitQueries:
         """Read one query a line: a sentence, an image's name, or both with a tab between them.
 
         Raises:
-            SeesayError: the file cannot be read, is empty or too long, or names an image that is not in the
-                split.
+            SeesayError: the file cannot be read, is empty or too long, or names an image of no such split.
         """
-        lines = [line.strip() for line in read_lines(path)]
-        lines = [line for line in lines if line]
+        lines = [line.strip() for line in read_lines(path) if line.strip()]
         if not 0 < len(lines) <= _MOST_LINES or max(map(len, lines)) > _MOST_CHARACTERS:
             raise SeesayError(
                 f"{path}: expected 1 to {_MOST_LINES} lines of up to {_MOST_CHARACTERS} characters."
@@ -134,12 +132,8 @@ def add_queries(
 ) -> None:
     """Add the answers of runs to queries, by the images and sentences of their split.
 
-    Args:
-        page: the page.
-        runs: of one split.
-        queries: of that split.
-        words: of the train split, by which a sentence's unseen words are told; None without one.
-        captions: what the sentences and the images are.
+    Words of a sentence that are not among `words`, those of the train split, are named. The captions are of
+    the sentences and of the images.
     """
     split = runs[0].subject.corpus
     alt = {sentence.image: sentence.text for sentence in reversed(split.sentences)}
@@ -153,17 +147,14 @@ def add_queries(
     parts = []
     for text, right in queries.sentences:
         asked = [tag("q", text)]
-        if words is not None and (
-            unseen := [word for word in dict.fromkeys(tokenize(text)) if word not in words]
-        ):
-            asked.append(tag("p", f"Not in train: {', '.join(unseen)}"))
+        new = [word for word in dict.fromkeys(tokenize(text)) if words is not None and word not in words]
+        asked += [tag("p", f"Not in train: {', '.join(new)}")] if new else []
         is_right, answers = np.isin(np.arange(len(split.images)), right), []
         for name, (_, of_texts) in zip(names, scores, strict=True):
             column = of_texts[:, texts.index(text)]
             if np.isnan(column).any():
-                answers.append(
-                    tag("div", tag("p", tag("b", name), " no scores of this sentence", class_="who"))
-                )
+                none = tag("p", tag("b", name), " no scores of this sentence", class_="who")
+                answers.append(tag("div", none))
             else:
                 answer = RankedAnswer.of(column, is_right)
                 answers.append(_answer(name, answer, [show(image) for image in answer.best], "images"))

@@ -54,24 +54,19 @@ def add_training(page: Page, run: Run) -> None:
     curves = {"loss": {"train": [epoch.loss for epoch in history]}, f"{alone}on val, %": on_val}
     kept = (summary and summary.best_epoch) or history[-1].epoch
     last = "; ".join(f"{name} {line[-1]:.1f}" for name, line in on_val.items())
+    alt = f"Curves over epoch. At the end: {last}."
     page.figure(
         f"Training: the mean loss, and metrics on val. The dotted line marks epoch {kept}, which was kept.",
-        training_curves(
-            [epoch.epoch for epoch in history], curves, kept, f"Curves over epoch. At the end: {last}."
-        ),
+        training_curves([epoch.epoch for epoch in history], curves, kept, alt),
     )
 
 
 def training_curves(
     x: Sequence[float], panels: Mapping[str, Mapping[str, Sequence[float]]], kept: float, alt: str
 ) -> Html:
-    """Draw panels of lines over epochs, and mark the one that was kept.
+    """Draw panels of named lines, by the label of their y axis, over epochs x, and mark the one kept.
 
-    Args:
-        x: the epochs.
-        panels: by the label of its y axis, the lines of a panel by name.
-        kept: of `x`.
-        alt: describes the figure in words.
+    `alt` describes the figure in words.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure

@@ -46,13 +46,7 @@ def write_report(
 ) -> dict[str, Result]:
     """Measure runs on a split of a corpus, write an HTML report, and return the results by name.
 
-    Args:
-        entries: runs that match sentences, and external scores; or runs that ground.
-        corpus: captioned images, or phrases.
-        split: the split to measure.
-        out: the file to write.
-        tell: called with a line before each step.
-        queries: a file of further queries, one a line, see `SplitQueries.read`.
+    `queries` is a file of further queries, see `SplitQueries.read`; `tell` is called before each step.
 
     Raises:
         SeesayError: a run does not fit the corpus, or the file cannot be written.

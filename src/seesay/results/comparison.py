@@ -27,19 +27,10 @@ def compare_entries(
     metrics: Sequence[str] = (),
     resamples: int = RESAMPLES,
 ) -> PaperTable:
-    """Measure runs and external scores; runs that differ only in their seed share a row.
+    """Measure runs and external scores by a protocol, by default that of the first, and tell of each.
 
-    Published rows of the same corpus are shown beside them. Each result is compared with the first one on the
-    same queries.
-
-    Args:
-        entries: in the order of the rows.
-        corpus: the corpus to measure on.
-        split: the split to measure.
-        protocol: the protocol; by default that of the first entry.
-        tell: called with a line before each entry.
-        metrics: the columns to show, see `PaperTable`.
-        resamples: bootstrap draws of the intervals; 0 for none.
+    Runs that differ only in their seed share a row, and published rows of the same corpus are shown beside
+    them. Each result is compared with the first one on the same queries.
 
     Raises:
         SeesayError: the protocol does not fit an entry or the corpus.

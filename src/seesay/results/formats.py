@@ -200,7 +200,7 @@ class Table:
     def html(self, caption: str) -> Html:
         """Return a table element, whose rows are named by their first cell."""
 
-        def line(cells: Sequence[Content], first: str, others: str) -> Html:
+        def line(cells: Sequence[CellContent], first: str, others: str) -> Html:
             parts = []
             for at, cell in enumerate(map(_cell, cells)):
                 inside = joined([cell.text, *([tag("small", cell.small)] if cell.small else [])])

@@ -170,8 +170,8 @@ def make_record(folder: Path, corpus: str, entries: Sequence[Entry] = ()) -> Pat
     """Create a folder of rows before anything is measured, and return the file of a corpus in it.
 
     Raises:
-        SeesayError: the name of the corpus cannot be a file name, the folder cannot be written, or external
-            scores are to be measured, which have no recipe.
+        SeesayError: the corpus's name cannot be a file name, the folder cannot be written, or an entry has no
+            recipe, as external scores have none.
     """
     from seesay.runs.run import Run
 
@@ -200,8 +200,7 @@ def record_row(folder: Path, corpus: str, row: Row) -> Path:
     share a cache folder wait for each other.
 
     Raises:
-        SeesayError: the name of the corpus cannot be a file name, the existing file is invalid, the folder
-            cannot be written, or another process does not finish recording in time.
+        SeesayError: see `make_record`; the file is invalid, or another process does not finish in time.
     """
     path = make_record(folder, corpus)
     with locked(lock_of(path), f"{path}: another process is recording there.", _PATIENCE):
@@ -273,8 +272,8 @@ def recorded_changes(recipe: Recipe) -> list[str]:
 def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
     """Return the names of the recipe's image encoders and of their crops, for tables.
 
-    Encoders that were fine-tuned with different seeds have the same name. Concepts have the crops of their
-    run, and instances have none, so no crops are named for them.
+    Encoders that were fine-tuned with different seeds have the same name. Concepts and instances have no
+    crops of their own.
     """
     from seesay.encoders.images.concepts import CONCEPT_ENCODERS
     from seesay.encoders.images.instances import INSTANCES

@@ -22,14 +22,9 @@ def print_result(
     differences: Sequence[str] = (),
     console: Console | None = None,
 ) -> None:
-    """Print a result beside the published row of the same system on the same corpus.
+    """Print a result beside the published row of a system, named as printed or by its recipe, on a corpus.
 
-    Args:
-        result: the result.
-        system: the printed name of the system, or the name of its recipe.
-        corpus: the name of the corpus.
-        differences: how the measured run differs from the paper, in words.
-        console: standard output by default.
+    `differences` say in words how the measured run differs from the paper.
     """
     about, lines = result.about, [*result.notes]
     published = find_published(system, corpus, result.protocol) if system else None

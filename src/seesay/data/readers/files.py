@@ -8,6 +8,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -102,6 +103,13 @@ def parse_json(text: str, where: Path | str) -> Any:
         raise SeesayError(f"{where}: a number in this JSON has too many digits.") from error
     except RecursionError as error:
         raise SeesayError(f"{where}: JSON is nested too deeply for a corpus.") from error
+
+
+def json_or_none(text: str) -> Any:
+    """Return the value of a JSON text; None if it is malformed."""
+    with suppress(SeesayError):
+        return parse_json(text, "")
+    return None
 
 
 def read_json(path: Path) -> Any:

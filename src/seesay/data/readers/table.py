@@ -14,7 +14,7 @@ from seesay.data.features import id_text
 from seesay.data.images import content_key
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
-from seesay.data.readers.files import MALFORMED_LINE, canonical_split, parse_json, split_in_name
+from seesay.data.readers.files import MALFORMED_LINE, canonical_split, json_or_none, split_in_name
 from seesay.data.readers.table_files import TableFormat, suffix_of, tables_in, without_number
 from seesay.data.sources import MemorySource
 from seesay.data.walk import walk_files
@@ -97,7 +97,11 @@ def _read_table(table: TableFormat, file: Path, split: str | None, builder: Corp
     names = dict[tuple[str, str], str]()
     for number, (where, row) in enumerate(table.rows(file, builder.issues)):
         image, *_ = _values(row, table.columns[0]) or [None]
-        captions = [text for cell in _values(row, table.columns[1]) for text in _listed(cell)]
+        captions = []
+        for cell in _values(row, table.columns[1]):  # a list of sentences, also as JSON in a CSV, or one
+            is_json = isinstance(cell, str) and cell.strip().startswith('["')
+            listed = json_or_none(cell) if is_json else cell
+            captions += listed if isinstance(listed, list) else [cell]
         own = ""
         if isinstance(image, dict):  # as the library `datasets` writes it
             own = PurePosixPath(str(image.get("path") or "")).name
@@ -105,12 +109,8 @@ def _read_table(table: TableFormat, file: Path, split: str | None, builder: Corp
         if isinstance(image, str | int | float) and not isinstance(image, bool):
             image = _file_name(id_text(image))
         said = "" if row.get("split") is None else row["split"]
-        if not (
-            isinstance(image, str | bytes)
-            and image
-            and captions
-            and all(isinstance(text, str) for text in (said, *captions))
-        ):
+        are_texts = all(isinstance(text, str) for text in (said, *captions))
+        if not (isinstance(image, str | bytes) and image and captions and are_texts):
             builder.issues.leave_out(MALFORMED_LINE, where)
             continue
         of_row = canonical_split(said, where) if said.strip() else split
@@ -145,14 +145,6 @@ def _file_name(image: str) -> str:
         if image.startswith(("https://", "http://")):
             return urlsplit(_NEXT_ADDRESS.split(image, 1)[0]).path
     return image
-
-
-def _listed(cell: Any) -> list[Any]:
-    """Return the sentences of a cell, which may be a list of them, also as JSON in a CSV."""
-    if isinstance(cell, str) and cell.strip().startswith('["'):
-        with suppress(SeesayError):
-            cell = parse_json(cell, "")
-    return cell if isinstance(cell, list) else [cell]
 
 
 def _values(row: dict[str, Any], names: Sequence[str]) -> list[Any]:

@@ -9,6 +9,7 @@ import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from itertools import tee
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from seesay.data.readers.files import (
     decode_text,
     is_utf16,
     json_kind,
+    json_or_none,
     parse_json,
     read_bytes,
     with_line_feeds,
@@ -118,14 +120,9 @@ class TableFormat:
             return names, ((f"{file}:{at}", dict(zip(names, row, strict=False))) for at, row in rows)
         data = read_bytes(file)
         text = _decoded(data, file, issues)
-        if suffix == ".json":
-            listed = parse_json(text, file)
-            if not isinstance(listed, list):
-                raise SeesayError(f"{file}: {json_kind(listed)}, not a list of objects.")
-            records = [_json_row(f"{file}: [{at}]", record) for at, record in enumerate(listed)]
-            return _keys(records), records
-        if suffix == ".jsonl":
-            return _keys(_json_lines(text, file)), _json_lines(text, file)
+        if suffix in (".json", ".jsonl"):
+            records, peeked = tee(_json_records(text, file))
+            return next((list(record) for _, record in peeked if isinstance(record, dict)), []), records
         header = text[found.end() if (found := _SEPARATOR.match(text)) else 0 :].split("\n", 1)[0]
         delimiter = max("\t,|;", key=header.count)
         try:
@@ -197,24 +194,20 @@ def _numbered(cells: Iterable[str]) -> list[str]:
     return list(names)
 
 
-def _json_row(where: str, record: object) -> _Record:
-    if not isinstance(record, dict):
-        return where, "not a JSON object"
-    return where, {key.strip().lower(): value for key, value in record.items()}
-
-
-def _json_lines(text: str, file: Path) -> Iterator[_Record]:
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            record = None
-            with suppress(SeesayError):
-                record = parse_json(line, file)
-            yield _json_row(f"{file}:{number}", record)
-
-
-def _keys(records: Iterable[_Record]) -> list[str]:
-    """Return the names of the first record that is an object."""
-    return next((list(record) for _, record in records if isinstance(record, dict)), [])
+def _json_records(text: str, file: Path) -> Iterator[_Record]:
+    """Iterate over the objects of a list, or of the lines of a `.jsonl`, whose other lines are None."""
+    if suffix_of(file) == ".json":
+        listed = parse_json(text, file)
+        if not isinstance(listed, list):
+            raise SeesayError(f"{file}: {json_kind(listed)}, not a list of objects.")
+        records = ((f"{file}: [{at}]", record) for at, record in enumerate(listed))
+    else:
+        lines = enumerate(text.split("\n"), start=1)
+        records = ((f"{file}:{at}", json_or_none(line)) for at, line in lines if line.strip())
+    for where, record in records:
+        is_object = isinstance(record, dict)
+        cells = {key.strip().lower(): value for key, value in record.items()} if is_object else None
+        yield where, "not a JSON object" if cells is None else cells
 
 
 def _is_quoted(text: str, delimiter: str, columns: int) -> bool:

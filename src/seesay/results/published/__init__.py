@@ -90,16 +90,10 @@ def published_rows(corpus: str | None = None, protocol: str | None = None) -> li
 def find_published(
     name: str, corpus: str, protocol: str, paper: tuple[str, int] | None = None
 ) -> PublishedRow | None:
-    """Return the published row of a system; None if there is none.
+    """Return the published row of a system, named as printed or by its recipe; None if there is none.
 
     A row of the recipe of that name is preferred to one of a system of that name, and a paper that measured
-    the system itself to one that quotes it.
-
-    Args:
-        name: the printed name of the system, or the name of its recipe.
-        corpus: the corpus of the row.
-        protocol: the protocol of the row.
-        paper: the source and the number of the only table to look in.
+    the system itself to one that quotes it. `paper` is source and number of the only table to look in.
     """
     wanted = name.casefold()
     found = [
