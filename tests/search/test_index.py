@@ -388,8 +388,8 @@ def test_a_shortage_deletes_nothing_and_is_tried_again(index: Index, photos: Pat
 WALK = """
 import sys
 from pathlib import Path
-from seesay.search.contents import contents_of
-found = contents_of(Path(sys.argv[1]))
+from seesay.search.folder_images import images_in
+found = images_in(Path(sys.argv[1]))
 print(sorted(found.files), sorted(found.skipped), found.is_gone("closed/blue.png"))
 """
 

@@ -12,7 +12,7 @@ from seesay.errors import SeesayError
 from seesay.paths import is_folder
 from seesay.runs.images import read_texts
 from seesay.runs.run import Run
-from seesay.search.contents import Contents, check_images, check_patterns, contents_of, examine
+from seesay.search.folder_images import FolderImages, check_has_images, check_patterns, examine, images_in
 from seesay.search.places import create_store, open_store, store_exists
 from seesay.search.preparing import finite
 from seesay.search.reader import DEFAULT_RUN, IndexReader, load_embedder
@@ -111,7 +111,7 @@ class Index(IndexReader):
             return cls.open(place, run, root)
         if photos is not None and not photos:
             raise SeesayError(f"{place}: no index there yet; also name the folder of your images.")
-        check_images(photos or ())
+        check_has_images(photos or ())
         try:
             return cls.create(place, DEFAULT_RUN if run is None else run)
         except SeesayError:
@@ -199,10 +199,12 @@ class Index(IndexReader):
     def folders_below(self, folder: Path) -> list[Path]:
         """Return the folders that an update walks, from a folder of the index on."""
         walked = list[Path]()
-        contents_of(folder, self.store.exclude(), walked)
+        images_in(folder, self.store.exclude(), walked)
         return walked
 
-    def examine(self, folders: Iterable[str | Path] = (), exclude: Sequence[str] | None = None) -> Contents:
+    def examine(
+        self, folders: Iterable[str | Path] = (), exclude: Sequence[str] | None = None
+    ) -> FolderImages:
         """Find the images of folders, by default all of the index; raise the errors of `update_images`."""
         roots, given = self.roots(), [Path(folder) for folder in folders]
         if not (given or roots):
@@ -231,7 +233,7 @@ class Index(IndexReader):
             inside = [
                 Root(root.path(there.relative_to(root.folder).as_posix()), there)
                 for root in roots
-                if root.folder in there.parents and not contents_of(there).files
+                if root.folder in there.parents and not images_in(there).files
             ]
             found += filter(self.store.paths, inside)
             if not found:

@@ -18,7 +18,7 @@ from seesay.encoders.images.encode import CHUNK, in_threads
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from seesay.runs.run import Run
 from seesay.search import thumbnails
-from seesay.search.contents import Contents
+from seesay.search.folder_images import FolderImages
 from seesay.search.photo import FileState, Photo
 from seesay.search.preparing import is_finite
 from seesay.search.store import Store
@@ -104,7 +104,7 @@ def read_sentences(path: Path) -> list[str]:
 class Update:
     """One update of an index, whose store has recorded the folders that were seen."""
 
-    def __init__(self, store: Store, thumbnails: Thumbnails, seen: Contents, embedder: Run) -> None:
+    def __init__(self, store: Store, thumbnails: Thumbnails, seen: FolderImages, embedder: Run) -> None:
         self._started = time.perf_counter()
         self._report = UpdateReport(
             skipped=list(seen.skipped),

@@ -1,4 +1,4 @@
-"""The contents of an index's folders, examined before anything is embedded."""
+"""The images in the folders of an index, looked through before anything is embedded."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _LATEST = 2**63 - 1
 
 
 @dataclass
-class Contents:
-    """The contents of folders of an index.
+class FolderImages:
+    """The images in folders of an index.
 
     Attributes:
         files: the states of image files; paths are those in the index, with `/`.
@@ -48,8 +48,8 @@ class Contents:
     absent: list[Path] = field(default_factory=list)
     alone: str = ""
 
-    def add(self, root: Root, other: Contents) -> None:
-        """Add the contents of another folder."""
+    def add(self, root: Root, other: FolderImages) -> None:
+        """Add the images of another folder."""
         prefix = root.path("")
         self.roots.append(root)
         self.files |= {prefix + path: state for path, state in other.files.items()}
@@ -83,12 +83,12 @@ class Contents:
             return nearest if next(entries, None) is None else None
 
 
-def contents_of(root: Path, exclude: Sequence[str] = (), walked: list[Path] | None = None) -> Contents:
+def images_in(root: Path, exclude: Sequence[str] = (), walked: list[Path] | None = None) -> FolderImages:
     """Find all image files under `root` (a resolved path); see `walk_files` for what is left out.
 
     Walked folders are added to the list `walked`.
     """
-    result = Contents()
+    result = FolderImages()
     not_read = result.not_read[""]
 
     def problem(file: Path, reason: str, unread: bool) -> None:
@@ -124,7 +124,7 @@ def check_patterns(exclude: Sequence[str]) -> list[str]:
     return [pattern for pattern in exclude if pattern.strip("/")]
 
 
-def _take_up(path: str, file: Path, result: Contents) -> None:
+def _take_up(path: str, file: Path, result: FolderImages) -> None:
     """Record an image file, unless it is too large or has an invalid name."""
     try:
         path.encode()
@@ -153,7 +153,7 @@ def _within(time_ns: int) -> int:
 
 def examine(
     store: Store, former: Sequence[Root], folders: Iterable[Path], exclude: Sequence[str]
-) -> Contents:
+) -> FolderImages:
     """Find the images of folders of an index, or of folders to add.
 
     A new folder with all images of one that is missing, at the same relative paths, takes its place.
@@ -161,10 +161,10 @@ def examine(
     Raises:
         SeesayError: one is not a folder, is new and has no images, or lies in another; or all are missing.
     """
-    found, absent = dict[Path, Contents](), dict[Path, str]()
+    found, absent = dict[Path, FolderImages](), dict[Path, str]()
     others = {root.folder: root for root in former}
     for folder in dict.fromkeys(folder.resolve() for folder in folders):
-        there = contents_of(folder, exclude) if is_folder(folder) else None
+        there = images_in(folder, exclude) if is_folder(folder) else None
         known = others.get(folder)
         if known is None and (name := _printable(str(folder))) != str(folder):
             raise SeesayError(f"{name}: {_NO_TEXT}.")
@@ -193,13 +193,13 @@ def examine(
     name_of = dict(zip(new, names, strict=False)) | {
         folder: root.name or alone for folder, root in known_by_folder.items()
     }
-    result = Contents(absent=list(absent), alone=alone, not_read={})
+    result = FolderImages(absent=list(absent), alone=alone, not_read={})
     for folder, there in found.items():
         result.add(Root(name_of[folder], folder, seal(store.meta["identity"], folder)), there)
     return result
 
 
-def _moved(store: Store, former: Iterable[Root], there: Contents) -> Root | None:
+def _moved(store: Store, former: Iterable[Root], there: FolderImages) -> Root | None:
     """The missing root whose images are all in a folder, at the same relative paths."""
     for root in former:
         sizes = {} if is_folder(root.folder) else store.paths(root)
@@ -210,7 +210,7 @@ def _moved(store: Store, former: Iterable[Root], there: Contents) -> Root | None
     return None
 
 
-def check_images(folders: Iterable[Path]) -> None:
+def check_has_images(folders: Iterable[Path]) -> None:
     """Check that each folder of a new index contains an image, so that a mistyped name leaves nothing behind.
 
     Raises:
@@ -219,10 +219,10 @@ def check_images(folders: Iterable[Path]) -> None:
     for folder in folders:
         there, root = is_folder(folder), folder.resolve()
         if not there or not any(map(is_image, walk_files(root))):
-            raise SeesayError(_problem(folder, contents_of(root) if there else None, False))
+            raise SeesayError(_problem(folder, images_in(root) if there else None, False))
 
 
-def _problem(folder: Path, there: Contents | None, indexed: bool) -> str:
+def _problem(folder: Path, there: FolderImages | None, indexed: bool) -> str:
     reason = dict(there.skipped).get(".") if there else None
     try:
         folder.stat()
