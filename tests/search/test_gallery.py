@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from seesay.runs.calibration import FITS, IMAGES, Calibration, ScoreCalibration, unrelated_sentences
 from seesay.search import Answer, Hit, Index
-from seesay.search.judging import Gallery
+from seesay.search.judging import Background
 from seesay.search.query import Image, Part, Query, Text
 from tests.search.colours import RGB, Colours, gallery, picture, prepared
 
@@ -64,7 +64,7 @@ def test_a_gallery_of_changed_photos_is_learned_again(index: Index, photos: Path
 @settings(max_examples=20)
 @given(st.lists(st.integers(1, 2**40), min_size=1, max_size=20), st.floats(1e-6, 1e3))
 def test_what_is_stored_is_read(sample: list[int], unit: float) -> None:
-    read = Gallery.from_json(Gallery(len(sample), np.array(sample), unit).to_json())
+    read = Background.from_json(Background(len(sample), np.array(sample), unit).to_json())
     assert read is not None
     assert (read.count, read.sample.tolist(), read.unit) == (len(sample), sample, unit)
 

@@ -15,7 +15,7 @@ from seesay.errors import SeesayError
 from seesay.paths import is_folder
 from seesay.seal import seal
 from seesay.search.photo import FileState
-from seesay.search.roots import Root, holding, named
+from seesay.search.roots import Root, named, root_of
 from seesay.search.store import MOST_ROOTS, Store
 
 MAX_FILE_BYTES = 256 * 2**20
@@ -60,14 +60,14 @@ class FolderImages:
 
     def file(self, path: str) -> FileSource:
         """Return the file of a path in these folders, which must not leave them."""
-        root = holding(self.roots, path)
+        root = root_of(self.roots, path)
         if root is None:
             raise FileNotFoundError(path)
         return FileSource(root.file(path), root.folder)
 
     def is_gone(self, path: str) -> bool:
         """Return True if a path of the index is in these folders and its file does not exist."""
-        if path in self.files or holding(self.roots, path) is None:  # most are
+        if path in self.files or root_of(self.roots, path) is None:  # most are
             return False
         parts = path.split("/")
         above = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
@@ -75,7 +75,7 @@ class FolderImages:
 
     def emptied(self, path: str) -> Path | None:
         """Return the nearest folder above a path if it is empty, such as the mount point of a drive."""
-        root = holding(self.roots, path)
+        root = root_of(self.roots, path)
         nearest = next(filter(is_folder, root.file(path).parents), None) if root is not None else None
         if nearest is None:
             return None

@@ -43,8 +43,8 @@ _LEAST_SPAN = 0.1  # of an image's product with itself, for a gallery in which a
 
 
 @dataclass(frozen=True)
-class Gallery:
-    """A number of images, the ids (s,) of a sample, and the `unit` of scores, see `usual_unit`."""
+class Background:
+    """What scores stand out from: a number of images, the ids (s,) of a sample, and the `usual_unit`."""
 
     count: int
     sample: NDArray[np.int64]
@@ -78,39 +78,39 @@ class Judge:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._read: tuple[str | int, Gallery] | None = None
+        self._read: tuple[str | int, Background] | None = None
         self._vectors = np.zeros((0, store.dim), np.float32)
 
-    def _current(self, run: Run) -> tuple[Gallery, Vectors]:
-        """Return the stored gallery, and the vectors (s, dim) of its sample.
+    def _current(self, run: Run) -> tuple[Background, Vectors]:
+        """Return the stored background, and the vectors (s, dim) of its sample.
 
-        During an update by another process, it is the previous gallery.
+        During an update by another process, it is the previous background.
         """
         with self._lock:
             text = self._store.current("background")
             version = text or self._store.generation()
             if self._read is None or self._read[0] != version:
-                gallery = Gallery.from_json(text) or self._learned(run)
-                self._vectors = self._store.vectors(gallery.sample.tolist())[1].astype(np.float32)
-                self._read = version, gallery
+                background = Background.from_json(text) or self._learned(run)
+                self._vectors = self._store.vectors(background.sample.tolist())[1].astype(np.float32)
+                self._read = version, background
             return self._read[1], self._vectors
 
     def learn(self, run: Run, is_changed: bool) -> None:
-        """Compute the gallery of the current images, and write it to the store, if they may have changed."""
-        former = Gallery.from_json(self._store.current("background"))
+        """Compute the background of the current images, and write it to the store, if they may have changed."""
+        former = Background.from_json(self._store.current("background"))
         count = self._store.count("image")
         if count and (is_changed or former is None or former.count != count):
             learned = self._learned(run).to_json()
             with self._store.write() as writer:
                 writer.set_meta(background=learned)
 
-    def _learned(self, run: Run) -> Gallery:
-        """Compute the gallery of the current images, with a sample that is evenly spaced among them."""
+    def _learned(self, run: Run) -> Background:
+        """Compute the background of the current images, with a sample that is evenly spaced among them."""
         ids = self._store.changes("image").alive
         sample = ids[np.linspace(0, len(ids) - 1, min(len(ids), _SAMPLE)).astype(np.int64)]
         vectors = self._store.vectors(sample.tolist())[1].astype(np.float32)
         unit = usual_unit(vectors @ unrelated_vectors(run).T) if len(vectors) else USUAL_UNIT
-        return Gallery(len(ids), sample, unit)
+        return Background(len(ids), sample, unit)
 
     def probabilities(
         self, hits: Sequence[Hit], asked: PreparedQuery, run: Run, best: Sequence[Hit] = ()
@@ -121,18 +121,18 @@ class Judge:
         """
         query, unknown = asked.query, asked.unknown
         known = known_share(query.wanted, unknown)
-        gallery, sample = self._current(run)
+        background, sample = self._current(run)
         if query.is_text:
             scores = np.array([hit.score for hit in (*hits, *best)], np.float32)
             # The sample is empty if another process has deleted it meanwhile.
             usual = sample @ asked.vector if len(sample) else scores
             if run.calibration is None:
-                return known * chances(scores, usual, gallery.count, gallery.unit)[: len(hits)]
+                return known * chances(scores, usual, background.count, background.unit)[: len(hits)]
             own = run.calibration.of(*query.wanted)
             best_score, count = max(scores.max(), usual.max()), len(usual)
-            spread = np.sqrt((count * usual.var() + _FEW * gallery.unit**2) / (count + _FEW))
+            spread = np.sqrt((count * usual.var() + _FEW * background.unit**2) / (count + _FEW))
             standing = (best_score - usual.mean()) / spread
-            of_best = best_is_right(float(own.log_odds(best_score)), standing, gallery.count)
+            of_best = best_is_right(float(own.log_odds(best_score)), standing, background.count)
             found = of_best * own.probabilities(scores) / own.probabilities(best_score)
             return known * np.minimum(1.0, found)[: len(hits)]
         there, vectors = self._store.vectors([hit.id for hit in hits])
@@ -145,8 +145,8 @@ class Judge:
             share = 1.0
             if isinstance(part.term, Text):
                 share = known_share([part.term.text], unknown)
-                mixture = ScoreMixture.fit(sample @ row, gallery.unit)
-                excess = mixture.excess(images @ row, gallery.count, gallery.unit)
+                mixture = ScoreMixture.fit(sample @ row, background.unit)
+                excess = mixture.excess(images @ row, background.count, background.unit)
                 found = USUAL.log_odds(excess)
             else:
                 found = _of_image(images @ row, sample @ row, row)

@@ -29,7 +29,7 @@ from seesay.search.judging import Judge
 from seesay.search.photo import Photo
 from seesay.search.preparing import PreparedQuery, embed_image, prepare_query
 from seesay.search.query import Indexed, Query
-from seesay.search.roots import Root, holding
+from seesay.search.roots import Root, root_of
 from seesay.search.sql_tables import Kind
 from seesay.search.store import Store
 from seesay.search.thumbnails import Thumbnails
@@ -275,7 +275,7 @@ class IndexReader:
 
         Another user may have added it since a server started.
         """
-        root = holding(self.store.roots(), photo.path)
+        root = root_of(self.store.roots(), photo.path)
         return root is not None and self._is_confirmed(root)
 
     def _is_confirmed(self, root: Root) -> bool:
@@ -336,14 +336,14 @@ class IndexReader:
         Raises:
             OSError: it is missing, cannot be read, or is outside its root.
         """
-        root = holding(self.roots(), photo.path)
+        root = root_of(self.roots(), photo.path)
         if root is None:
             raise FileNotFoundError(errno.ENOENT, "in no folder of the index", photo.path)
         return open_file(root.file(photo.path), root.folder)
 
     def file_at(self, path: str) -> Path | None:
         """Return the file of a hit's path; None if it is missing or outside its root."""
-        root = holding(self.roots(), path)
+        root = root_of(self.roots(), path)
         if root is None:
             return None
         file = root.file(path).resolve()

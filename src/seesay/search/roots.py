@@ -50,7 +50,7 @@ class Root:
         return self.folder / path[len(self.name) + 1 if self.name else 0 :]
 
 
-def holding(roots: Iterable[Root], path: str) -> Root | None:
+def root_of(roots: Iterable[Root], path: str) -> Root | None:
     """Return the root of a path of the index, or None."""
     return next((root for root in roots if root.holds(path)), None)
 

@@ -56,7 +56,7 @@ class NewPhoto:
     lasts: bool = True
 
 
-Batch = dict[str, bytes | OSError]
+FilesRead = dict[str, bytes | OSError]
 """The bytes of files by path, or why they cannot be read."""
 
 EncodedElsewhere = Callable[
@@ -216,7 +216,7 @@ class Update:
             self._report.changed += former is not None
 
 
-def read_ahead(file_of: Callable[[str], FileSource], files: Mapping[str, FileState]) -> Iterator[Batch]:
+def read_ahead(file_of: Callable[[str], FileSource], files: Mapping[str, FileState]) -> Iterator[FilesRead]:
     """Yield the files' bytes in batches; a thread reads the next batch while the caller works on this one."""
     batches = _batches(file_of, files)
     with ThreadPoolExecutor(1, thread_name_prefix="seesay-read") as reader:
@@ -226,9 +226,9 @@ def read_ahead(file_of: Callable[[str], FileSource], files: Mapping[str, FileSta
             yield batch
 
 
-def _batches(file_of: Callable[[str], FileSource], files: Mapping[str, FileState]) -> Iterator[Batch]:
+def _batches(file_of: Callable[[str], FileSource], files: Mapping[str, FileState]) -> Iterator[FilesRead]:
     """Yield as many files at a time as fit into memory."""
-    batch, room = Batch(), _BATCH_BYTES
+    batch, room = FilesRead(), _BATCH_BYTES
     for path, state in files.items():
         try:
             with file_of(path).open() as file:
@@ -238,13 +238,13 @@ def _batches(file_of: Callable[[str], FileSource], files: Mapping[str, FileState
         room -= state.size
         if len(batch) == _BATCH_FILES or room <= 0:
             yield batch
-            batch, room = Batch(), _BATCH_BYTES
+            batch, room = FilesRead(), _BATCH_BYTES
     if batch:
         yield batch
 
 
 def new_photos(
-    batch: Batch, embedder: Run, known: Callable[[Iterable[str]], set[str]]
+    batch: FilesRead, embedder: Run, known: Callable[[Iterable[str]], set[str]]
 ) -> dict[str, NewPhoto]:
     """Encode files; return their contents by path.
 
