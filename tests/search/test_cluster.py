@@ -13,7 +13,7 @@ import pytest
 
 from seesay.search import Index
 from seesay.search import cluster as cluster_module
-from seesay.search.update import Batch, NewPhoto
+from seesay.search.update import FilesRead, NewPhoto
 from tests.encoders.images.test_cluster import WithoutRay
 from tools.scenes import write_scenes
 
@@ -41,7 +41,7 @@ def test_an_index_of_a_cluster_is_that_of_one_process(
     (photos / "copy.jpg").write_bytes((photos / "scene_00000.jpg").read_bytes())
     read, encoded, make = list[str](), list[str](), cluster_module.new_photos
 
-    def seen(batch: Batch, *rest: Any) -> dict[str, NewPhoto]:
+    def seen(batch: FilesRead, *rest: Any) -> dict[str, NewPhoto]:
         made = make(batch, *rest)
         read.extend(batch)
         encoded.extend(path for path, photo in made.items() if photo.vector is not None)

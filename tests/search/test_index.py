@@ -16,7 +16,7 @@ from seesay.data import suffixes
 from seesay.data.images import DecodedImage
 from seesay.data.suffixes import IMAGE_SUFFIXES, RAW_SUFFIXES
 from seesay.errors import ImageError, QueryError, SeesayError, UnavailableImageError
-from seesay.search import contents
+from seesay.search import folder_images
 from seesay.search.index import Index
 from seesay.search.query import Embedded, Image, Part, Query, Text
 from seesay.search.thumbnails import Thumbnails
@@ -144,7 +144,9 @@ def test_photos_of_an_extra_that_is_not_installed_any_more_are_kept(
         index.update_images(photos)
         before = index.count("image")
         monkeypatch.setattr(suffixes, "IMAGE_SUFFIXES", IMAGE_SUFFIXES - RAW_SUFFIXES)
-        monkeypatch.setattr(contents, "unread_kind", lambda name: "raw" if name.endswith(".dng") else None)
+        monkeypatch.setattr(
+            folder_images, "unread_kind", lambda name: "raw" if name.endswith(".dng") else None
+        )
         report = index.update_images(photos)
         assert (report.deleted, report.not_read) == (0, {"raw": 1})
         assert index.count("image") == before

@@ -96,7 +96,7 @@ class Judge:
             return self._read[1], self._vectors
 
     def learn(self, run: Run, is_changed: bool) -> None:
-        """Compute the background of the current images, and write it to the store, if they may have changed."""
+        """Compute the background of the current images, and store it, if they may have changed."""
         former = Background.from_json(self._store.current("background"))
         count = self._store.count("image")
         if count and (is_changed or former is None or former.count != count):
