@@ -35,8 +35,7 @@ from seesay.recipes.table import load_table
 from seesay.runs.inputs import Inputs, run_inputs
 from seesay.runs.run import Run
 from seesay.training.gates import labels_by, member_scores
-from seesay.training.loop import copied
-from seesay.training.steps import Steps
+from seesay.training.loop import Steps, copied
 from seesay.training.table import TableRuns
 from tools.orders import Order
 

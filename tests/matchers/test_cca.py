@@ -161,7 +161,7 @@ def test_held_out_pairs_match_and_the_state_dict_is_complete():
     [
         (torch.zeros(4, 2), torch.zeros(5, 2), r"\(4, 2\) and \(5, 2\)"),
         (torch.zeros(4), torch.zeros(4, 2), r"must be \(b, p\)"),
-        (torch.zeros(4, 3), torch.zeros(4, 2), "width 3 and 2 after batches"),
+        (torch.zeros(4, 3), torch.zeros(4, 2), r"widths \(3, 2\) after batches"),
         (
             torch.full((4, 2), torch.inf),
             torch.zeros(4, 2),

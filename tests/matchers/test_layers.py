@@ -9,9 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.utils.rnn import pack_sequence
 
-from seesay.errors import SeesayError
 from seesay.matchers.layers import CommonLength, WordEmbedding, run_packed, standardised, unit_vectors
 from seesay.matchers.sentences import Sentences
 
@@ -141,15 +139,6 @@ def test_without_gradients_the_layer_itself_runs(kind, starts: bool) -> None:
     for a, b in zip(plain, run_packed(layer, packed, start), strict=True):
         torch.testing.assert_close(a, b)
     assert seen == [1]
-
-
-@pytest.mark.parametrize(
-    "unlike", [{"num_layers": 2}, {"bidirectional": True}, {"bias": False}, {"proj_size": 2}], ids=str
-)
-def test_layers_of_other_kinds_are_refused(unlike: dict) -> None:
-    packed = pack_sequence([torch.zeros(3, WIDTH)])
-    with pytest.raises(SeesayError, match="only a single forward layer"):
-        run_packed(nn.LSTM(WIDTH, DIM, **unlike), packed)
 
 
 @pytest.mark.parametrize("dim", [1, 2])

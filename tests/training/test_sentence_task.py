@@ -48,7 +48,7 @@ def student(teacher: str, *changes: str) -> Recipe:
 
 def test_a_teacher_scores_as_its_run(corpus: Corpus, teacher: Run) -> None:
     data = split_inputs(teacher.recipe, corpus, "train", teacher.vocabulary)
-    loaded = Teacher.from_run(teacher.name, corpus, data)
+    loaded = Teacher(teacher.name, corpus, data)
     images, sentences = np.array([3, 0, 7]), np.array([11, 4, 2])
     batch = Batch(torch.zeros(3, 1), None, torch.from_numpy(images), positions=(images, sentences))
     scores = teacher.score_prepared(np.asarray(data.features), data.sentences)

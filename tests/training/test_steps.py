@@ -12,7 +12,7 @@ from seesay.data.corpus import Corpus
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import OptimizerSettings, ScheduleSettings
 from seesay.training.epochs import Callback
-from seesay.training.steps import Steps, averaged, lr_factor, new_optimizer
+from seesay.training.loop import Steps, averaged, lr_factor, new_optimizer
 from seesay.training.train import train
 
 

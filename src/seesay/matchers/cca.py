@@ -28,11 +28,7 @@ class Covariances:
     """Means and covariances of pairs (x, y), from any number of batches.
 
     Rows are centred, multiplied in the precision of the batches (at least float32), and added in float64 on
-    the device of the first batch.
-
-    Attributes:
-        n: how many pairs.
-        precision: of the batches.
+    the device of the first batch; `n` counts the pairs.
     """
 
     def __init__(self) -> None:
@@ -47,11 +43,22 @@ class Covariances:
         Raises:
             SeesayError: the shapes differ from each other or from earlier batches, or a value is not finite.
         """
-        self._check(x, y)
+        if x.ndim != 2 or y.ndim != 2 or len(x) != len(y):
+            shapes = f"{tuple(x.shape)} and {tuple(y.shape)}"
+            raise SeesayError(f"CCA: batches of shape {shapes}; they must be (b, p) and (b, q).")
         if not len(x):
             return
+        widths, width = (x.shape[1], y.shape[1]), x.shape[1] + y.shape[1]
+        if self.n and self._widths != widths:
+            raise SeesayError(f"CCA: features of widths {widths} after batches of {self._widths}.")
+        for name, side in (("image", x), ("sentence", y)):
+            if not bool(torch.isfinite(side.sum())):
+                raise SeesayError(
+                    f"CCA: a NaN or infinity in the {name} features of pairs {self.n} to "
+                    f"{self.n + len(side) - 1}; check the encoder's weights or the features' file."
+                )
         if not self.n:
-            self._widths, width = (x.shape[1], y.shape[1]), x.shape[1] + y.shape[1]
+            self._widths = widths
             self.precision = torch.float64 if torch.float64 in (x.dtype, y.dtype) else torch.float32
             self._mean = x.new_zeros(width, dtype=torch.float64)
             self._product = x.new_zeros(width, width, dtype=torch.float64)
@@ -67,53 +74,28 @@ class Covariances:
         self.n += b
 
     @property
-    def means(self) -> tuple[Tensor, Tensor]:
+    def means(self) -> tuple[Tensor, ...]:
         """The means of x, (p,), and of y, (q,)."""
-        x, y = torch.split(self._mean, list(self._widths))
-        return x, y
+        return torch.split(self._mean, list(self._widths))
 
     @property
     def parts(self) -> tuple[Tensor, Tensor, Tensor]:
         """Covariances of x, (p, p), and of y, (q, q), and between them, (p, q), with the divisor n."""
-        p = self._widths[0]
-        every = self._product / self.n
+        p, every = self._widths[0], self._product / self.n
         return every[:p, :p], every[p:, p:], every[:p, p:]
-
-    def _check(self, x: Tensor, y: Tensor) -> None:
-        shapes = tuple(x.shape), tuple(y.shape)
-        if x.ndim != 2 or y.ndim != 2 or len(x) != len(y):
-            raise SeesayError(
-                f"CCA: batches of shape {shapes[0]} and {shapes[1]}; they must be (b, p) and (b, q)."
-            )
-        widths = x.shape[1], y.shape[1]
-        if self.n and self._widths != widths:
-            raise SeesayError(
-                f"CCA: features of width {widths[0]} and {widths[1]} after batches of {self._widths}."
-            )
-        for name, side in (("image", x), ("sentence", y)):
-            if len(side) and not bool(torch.isfinite(side.sum())):
-                raise SeesayError(
-                    f"CCA: a NaN or infinity in the {name} features of pairs {self.n} to "
-                    f"{self.n + len(side) - 1}; check the encoder's weights or the features' file."
-                )
 
 
 class CcaSolution(NamedTuple):
     """The projections of both sides: `(x - x_mean) @ x_map` (n, k) correlates with `(y - y_mean) @ y_map`.
 
-    Attributes:
-        x_mean: (p,).
-        y_mean: (q,).
-        x_map: (p, k); each projection has variance 1, including the ridge; zero if its correlation is zero.
-        y_map: (q, k); the same.
-        correlations: (k,), descending, in [0, 1].
+    Each projection has variance 1, including the ridge, or is zero if its correlation is zero.
     """
 
-    x_mean: Tensor
-    y_mean: Tensor
-    x_map: Tensor
-    y_map: Tensor
-    correlations: Tensor
+    x_mean: Tensor  # (p,)
+    y_mean: Tensor  # (q,)
+    x_map: Tensor  # (p, k)
+    y_map: Tensor  # (q, k)
+    correlations: Tensor  # (k,), descending, in [0, 1]
 
 
 def solve_cca(covariances: Covariances, dim: int, ridge_x: float, ridge_y: float) -> CcaSolution:
@@ -158,19 +140,18 @@ def _check_dim(dim: int, *widths: int) -> None:
 
 def _cholesky(matrix: Floats, ridge: float, side: str, of: Covariances) -> Floats:
     """Return the lower Cholesky factor of a covariance with its ridge, which is overwritten."""
-    width = len(matrix)
     variances = matrix.diagonal() + ridge * matrix.diagonal().mean()
     np.fill_diagonal(matrix, variances)
     try:
         # Symmetric, so the transpose is equal, and has the memory order that LAPACK overwrites.
         factor: Floats = linalg.cholesky(matrix.T, lower=True, overwrite_a=True, check_finite=False)
     except linalg.LinAlgError:
-        factor = np.zeros((width, width))
+        factor = np.zeros_like(matrix)
     # The remaining variance given the earlier features; only a rounding error if the matrix is singular.
-    left_over = factor.diagonal() ** 2
-    if (left_over <= 10 * torch.finfo(of.precision).eps * width**0.5 * variances).any():
+    left_over, least = factor.diagonal() ** 2, 10 * torch.finfo(of.precision).eps * len(matrix) ** 0.5
+    if (left_over <= least * variances).any():
         raise SeesayError(
-            f"CCA: the covariance of {width} {side} features over {of.n} pairs is singular with ridge "
+            f"CCA: the covariance of {len(matrix)} {side} features over {of.n} pairs is singular with ridge "
             f"{ridge:g}: some features are constant or sums of others, or there are too few pairs. Set a "
             "larger ridge, such as 0.001."
         )

@@ -116,8 +116,7 @@ class IRMatch(EmbeddingMatcher):
         word_dim: width of the word embedding.
         widths: of the convolution's windows, which share `dim` evenly.
         dropout: on both sides in training.
-        standardise: scale the image features to mean 0 and variance 1, by statistics of training; "power"
-            takes their signed square roots first.
+        standardise: how the image features are scaled, see `layers.standardised`.
 
     Example:
         >>> import torch

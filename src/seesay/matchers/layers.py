@@ -31,10 +31,7 @@ class ScoreLayer(nn.Linear):
 
 
 class WordLSTM(nn.Module):
-    """An LSTM over words, whose last state is the sentence vector.
-
-    Dropout is applied to the words' vectors and to that state.
-    """
+    """An LSTM over words, whose last state is the sentence vector, with dropout on words and state."""
 
     def __init__(self, vocabulary_size: int, word_dim: int, dim: int, dropout: float = 0.0) -> None:
         super().__init__()
@@ -52,13 +49,7 @@ class WordLSTM(nn.Module):
 
 
 def last_states(layer: nn.GRU | nn.LSTM, sentences: Sentences, vectors: Tensor) -> Tensor:
-    """Return the states (m, dim) of a recurrent layer after each sentence's last word.
-
-    Args:
-        layer: a single layer that reads forwards.
-        sentences: m of them.
-        vectors: of their words, (total, d).
-    """
+    """Return the states (m, dim) after each sentence's last word of a layer that reads vectors (total, d)."""
     if torch.onnx.is_in_onnx_export():  # a packed sequence cannot be exported to ONNX
         outputs: Tensor = layer(vectors[word_places(sentences.lengths)[0].T])[0]
         return outputs[sentences.lengths - 1, torch.arange(outputs.shape[1], device=outputs.device)]
@@ -68,29 +59,21 @@ def last_states(layer: nn.GRU | nn.LSTM, sentences: Sentences, vectors: Tensor) 
 def run_packed(
     layer: nn.GRU | nn.LSTM, packed: PackedSequence, start: State | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Run one layer that reads forwards, with biases and without a projection.
+    """Run a single layer that reads the words (total, d) of m sentences forwards, with biases.
 
-    PyTorch's own layers are slow to train on a CPU: each step slices its rows from the products of all words,
-    and the gradient of each slice is as large as the whole and mostly zeros, which takes about a third of the
-    time of training on 512 sentences. Here the steps and weights are those of `torch.nn.LSTM` and
-    `torch.nn.GRU`, but the rows are split once, and the gradient of a split is one concatenation.
+    In PyTorch's own layers, each step slices its rows from the products of all words, and on a CPU the
+    gradient of each slice is as large as the whole and mostly zeros. Here the steps and weights are the same,
+    but the rows are split once, and the gradient of a split is one concatenation (`benchmarks/sco.py`).
 
     Args:
         layer: the layer whose weights are used.
-        packed: the vectors of the words of m sentences, (total, d).
+        packed: the vectors of the words.
         start: hidden state, and an LSTM's cell state, (1, m, H) each; zeros by default.
 
     Returns:
         The hidden states after each word, (total, H), in the order of `packed.data`, and those after each
         sentence's last word, (m, H), in the order of the sentences.
-
-    Raises:
-        SeesayError: the layer is of another kind.
     """
-    if layer.num_layers > 1 or layer.bidirectional or not layer.bias or layer.proj_size:
-        raise SeesayError(
-            "run_packed: only a single forward layer with biases and without a projection is supported."
-        )
     if torch.is_grad_enabled() and packed.data.device.type == "cpu":
         return _run(layer, packed, start)
     if isinstance(layer, nn.LSTM):
@@ -188,13 +171,10 @@ class WordEmbedding(nn.Embedding):
 
 
 class PowerNormalisation(nn.Module):
-    """Signed square roots of features, x / √(|x| + ε): large values count less (Perronnin et al., ECCV 2010).
-
-    ε keeps the slope at zero finite, so that gradients can be passed on to a CNN.
-    """
+    """Signed square roots of features, x / √(|x| + ε): large values count less (Perronnin et al. 2010)."""
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return the roots, of the shape of the features."""
+        """Return the roots; ε keeps their slope at zero finite, for the gradients of a CNN."""
         return features * torch.rsqrt(features.abs() + 1e-6)
 
 

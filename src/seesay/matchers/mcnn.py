@@ -89,8 +89,7 @@ class MatchingCNN(PairMatcher):
         hidden: width of the MLP's hidden layer.
         dropout: in the MLP.
         image_dropout: on the image features.
-        standardise: scale these to mean 0 and variance 1, by statistics of training; "power" takes their
-            signed square roots first; "length" only multiplies them by a constant (`CommonLength`).
+        standardise: how these are scaled, see `layers.standardised`.
         word_vectors: the initial word vectors: "glove", "minilm", or a text file of word2vec or GloVe.
         start: "random", or "product": initially, the score is close to an inner product of image and windows.
         word_dim: the width of the word vectors, required for a file.

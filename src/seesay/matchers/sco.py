@@ -113,8 +113,7 @@ class SCO(EmbeddingMatcher):
         fusion: how the image vector combines context and concepts: by the gated fusion unit of eq. 2, which
             reads them at unit length or scaled (`GatedFusion`), as their sum, or only one of them.
         generation: settings of the decoder; None for no decoder.
-        standardise: scale the image features to mean 0 and variance 1, by statistics of training; "power"
-            takes their signed square roots first.
+        standardise: how the image features are scaled, see `layers.standardised`.
         image_dropout: on the image features in training.
         sentence_dropout: on the vectors of words and sentences in training.
 

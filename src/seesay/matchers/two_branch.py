@@ -104,8 +104,7 @@ class TwoBranchEmbedding(_TwoBranch, EmbeddingMatcher):
         dropout: after the hidden layers.
         lstm: width of the LSTM; 0 for none.
         word_dim: width of its word embedding.
-        standardise: scale the image features to mean 0 and variance 1, by statistics of training; "power"
-            takes their signed square roots first.
+        standardise: how the image features are scaled, see `layers.standardised`.
         image_dropout: on the image features in training.
         sentence_dropout: on the LSTM's words and state, or on the sentence encoder's vectors, in training.
 

@@ -21,8 +21,7 @@ class VSEPlusPlus(EmbeddingMatcher):
         vocabulary_size: rows of the word embedding.
         dim: width of the embeddings.
         word_dim: width of the word embedding.
-        standardise: scale the image features to mean 0 and variance 1, by statistics of training; "power"
-            takes their signed square roots first.
+        standardise: how the image features are scaled, see `layers.standardised`.
         image_dropout: on the image features in training.
         sentence_dropout: on the vectors of words and sentences in training.
 

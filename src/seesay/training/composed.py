@@ -50,14 +50,8 @@ def train_composed(
 ) -> Run:
     """Train the members in `out/members`, one after the other, and combine them in `out`.
 
-    Finished members are reused; an unfinished one is resumed.
-
-    Args:
-        recipe: of the composed matcher.
-        corpus: for all members.
-        out: its folder.
-        train: trains one member; its last argument is whether to resume.
-        callbacks: follow the epochs of fine-tuning or of gates.
+    Finished members are reused; an unfinished one is resumed: the last argument of `train`. The callbacks
+    follow the epochs of fine-tuning or of gates.
 
     Raises:
         SeesayError: a member cannot be trained, or its folder contains another run.
@@ -87,20 +81,12 @@ def finished_run(recipe: Recipe, corpus: Corpus, folder: Path, train: Train) -> 
 
 
 def combine_members(
-    recipe: Recipe,
-    members: Sequence[Run],
-    corpus: Corpus,
-    out: Path,
-    callbacks: Sequence[Callback] = (),
+    recipe: Recipe, members: Sequence[Run], corpus: Corpus, out: Path, callbacks: Sequence[Callback] = ()
 ) -> Run:
-    """Combine the members' weights into one run in `out`, which needs no other folder; measure it on val.
+    """Combine finished members, in the recipe's order, into one run in `out`; measure it on val.
 
-    Args:
-        recipe: of the composed matcher.
-        members: finished runs, in the recipe's order.
-        corpus: that they were trained on.
-        out: its folder; an existing composed matcher is replaced.
-        callbacks: follow the epochs of fine-tuning or of gates.
+    It needs no other folder, and replaces a composed matcher in `out`. The callbacks follow the epochs of
+    fine-tuning or of gates.
 
     Raises:
         SeesayError: their sentence encoders differ, or encoders that one of them has fine-tuned.
@@ -205,12 +191,8 @@ def check_tunable(recipe: Recipe) -> FineTunedSettings:
 def fine_tune(run: Run, task: Task, on_epoch_end: OnEpochEnd) -> tuple[Recipe, list[Epoch]]:
     """Train a run's matcher in place together with its CNNs, which are stored in the run's folder.
 
-    An interrupted fine-tuning continues from the checkpoint in that folder.
-
-    Args:
-        run: the first step's weights with the second step's recipe.
-        task: the task of the second step.
-        on_epoch_end: called after each epoch with its metrics.
+    The run has the first step's weights and the second step's recipe. An interrupted fine-tuning continues
+    from the checkpoint in its folder.
 
     Returns:
         The recipe with the names of the fine-tuned encoders (unchanged if frozen), and every epoch.

@@ -32,7 +32,7 @@ from seesay.runs.run import Run
 from seesay.runs.summary import Size, is_finished
 from seesay.text.concepts import concept_targets
 from seesay.text.vocabulary import Vocabulary
-from seesay.training.steps import Steps
+from seesay.training.loop import Steps
 from seesay.training.task import Task
 
 
@@ -64,14 +64,9 @@ class ConceptTask(Task):
 
 
 def score_held_out(task: ConceptTask, run: Run, epochs: int) -> None:
-    """Train a classifier without each fold, and store its scores of the fold in the run's folder.
+    """Train classifiers for `epochs` without each fold, and store the scores of the folds beside the run.
 
     Does nothing if the recipe has no folds.
-
-    Args:
-        task: of the run.
-        run: of concepts, trained.
-        epochs: of each classifier.
     """
     folds = getattr(run.recipe.matcher, "folds", 0)  # a fine-tuned network has none
     if not folds:
@@ -121,11 +116,7 @@ def concept_recipe(encoder: EncoderSettings) -> str | None:
 
 
 def with_concept_runs(recipe: Recipe, run_of: Callable[[str], Path]) -> Recipe:
-    """Complete the concept encoders of a recipe with the folders of their runs.
-
-    Args:
-        recipe: such as `sco-full`, which reads the scores of concepts.
-        run_of: returns the folder of the run of a concept recipe.
+    """Complete the concept encoders of a recipe with the folders that `run_of` names for concept recipes.
 
     Raises:
         SeesayError: there is no finished run in such a folder.

@@ -37,8 +37,7 @@ from seesay.runs.run import Run
 from seesay.runs.summary import GateSummary
 from seesay.text.vocabulary import rarest_words, word_counts
 from seesay.training.epochs import OnEpochEnd
-from seesay.training.loop import copied
-from seesay.training.steps import Steps
+from seesay.training.loop import Steps, copied
 
 SCALES = (1.0, 0.5, 0.25, 0.125)
 SHIFTS = (0.0, -0.5, 0.5, -1.0, 1.0)
@@ -55,12 +54,8 @@ class Queries:
 def train_gates(run: Run, train: Inputs, val: Inputs, on_epoch_end: OnEpochEnd) -> dict[str, GateSummary]:
     """Train the gates of a fusion in place, on its members' vectors of the train split.
 
-    Args:
-        run: of the fusion.
-        train: inputs of the train split.
-        val: inputs of the val split.
-        on_epoch_end: called after each epoch of a gate with its losses, `image gate/loss` and
-            `image gate/val loss`; the epochs of the second gate, `sentence gate/…`, are counted on.
+    `on_epoch_end` gets the losses of each gate's epochs, `image gate/loss` and `image gate/val loss`; the
+    epochs of the second gate, `sentence gate/…`, are counted on.
 
     Returns:
         The outcome for `image` and `sentence`, or why there was nothing to learn. Epoch 0 is the untrained
@@ -129,12 +124,7 @@ def _of_images(labels: Mask, inputs: Inputs) -> Mask:
 
 
 def train_gate(
-    gate: Gate,
-    train: Queries,
-    val: Queries,
-    recipe: Recipe,
-    device: str,
-    on_epoch_end: OnEpochEnd,
+    gate: Gate, train: Queries, val: Queries, recipe: Recipe, device: str, on_epoch_end: OnEpochEnd
 ) -> GateSummary:
     """Train one gate by the recipe's optimizer, epochs and batch size; keep the epoch of lowest val loss."""
     torch.manual_seed(recipe.seed)
@@ -190,14 +180,10 @@ def member_scores(images: Vectors, sentences: Vectors, first: int) -> tuple[Vect
 def calibrate(
     gate: Gate, logits: Vectors, metrics: tuple[Vectors, Vectors], owners: NDArray[np.int64], side: str
 ) -> dict[str, float]:
-    """Scale and shift a gate in place by its recall on val; ties go to the first of SCALES and SHIFTS.
+    """Scale and shift the gate of a side in place by its recall on val; ties go to the first values.
 
-    Args:
-        gate: of that side.
-        logits: f of val's queries, (n,) images or (m,) sentences.
-        metrics: m₀ and m₁ of eq. 4, (n, m) each.
-        owners: (m,), for each sentence the row of its image.
-        side: "image" or "sentence", the query.
+    `logits` are f of val's queries, (n,) images or (m,) sentences, `metrics` m₀ and m₁ of eq. 4, (n, m) each,
+    and `owners` (m,) the row of each sentence's image.
 
     Returns:
         `scale`, `shift` and `recall`: the mean of R@1, R@5 and R@10 with them, in percent.

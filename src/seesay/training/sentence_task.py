@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -38,26 +38,20 @@ _MANY = 0.1  # of the train sentences; Flickr8k shares 1 %
 _PAIRS = 4096  # passed at a time to what is fitted to all pairs
 
 
-@dataclass(frozen=True)
 class TrainImages:
-    """Features of all images, from which mini-batches are taken.
+    """Features of all images (n, d), in half or single precision, from which mini-batches are taken.
 
     Copying the rows of each batch to a GPU takes longer than a small matcher's step, so all are copied once.
-
-    Attributes:
-        features: joined image features, (n, d), in half or single precision.
     """
 
-    features: NDArray[np.floating]
-    _there: dict[str, Tensor] = field(default_factory=dict)
+    def __init__(self, features: NDArray[np.floating]) -> None:
+        self._features = torch.from_numpy(np.asarray(features))
 
     def take(self, rows: NDArray[np.int64], device: str) -> Tensor:
         """Return the features (b, d) of images."""
-        if device not in self._there:
-            fitting = device if fits(device, self.features.nbytes) else "cpu"
-            self._there[device] = torch.from_numpy(np.asarray(self.features)).to(fitting)
-        features = self._there[device]
-        return features[torch.from_numpy(rows).to(features.device)].to(device).float()
+        if self._features.device.type == "cpu" and fits(device, self._features.nbytes):
+            self._features = self._features.to(device)
+        return self._features[torch.from_numpy(rows).to(self._features.device)].to(device).float()
 
 
 def fits(device: str, size: int) -> bool:
@@ -66,26 +60,17 @@ def fits(device: str, size: int) -> bool:
     return where.type != "cuda" or size <= torch.cuda.mem_get_info(where)[0] // 2
 
 
-@dataclass(frozen=True)
 class Teacher:
-    """A trained embedding matcher with its inputs of the train split; the fingerprint is that of its run."""
+    """A trained embedding matcher with its inputs of the train split that the student reads.
 
-    fingerprint: str
-    matcher: EmbeddingMatcher
-    data: Inputs
-    images: TrainImages
+    Raises:
+        SeesayError: the run does not exist, has no embedding, reads other images, or was trained on another
+            corpus, whose train split may contain this one's test images.
+    """
 
-    @classmethod
-    def from_run(cls, name: str, corpus: Corpus, student: Inputs) -> Teacher:
-        """Load the teacher for the train split that the student reads.
-
-        Raises:
-            SeesayError: the run does not exist, has no embedding, reads other images, or was trained on
-                another corpus, whose train split may contain this one's test images.
-        """
+    def __init__(self, name: str, corpus: Corpus, student: Inputs) -> None:
         run = load_run(name)
-        matcher = run.matcher
-        if not isinstance(matcher, EmbeddingMatcher):
+        if not isinstance(run.matcher, EmbeddingMatcher):
             raise SeesayError(f"Teacher '{run.name}': a pair matcher has no embeddings; name another run.")
         texts = corpus.split("train").texts()
         if run.recipe.corpus and learned_words(run.recipe, texts)[0].words != run.vocabulary.words:
@@ -94,12 +79,13 @@ class Teacher:
                 "run of that corpus as loss.teacher=RUN, or train without a teacher: "
                 "loss={kind: contrastive, scale: 1.0}."
             )
-        data = run_inputs(run, corpus, "train")
-        if not np.array_equal(data.image_of_sentence, student.image_of_sentence):
+        self.data = run_inputs(run, corpus, "train")
+        if not np.array_equal(self.data.image_of_sentence, student.image_of_sentence):
             raise SeesayError(
                 f"Teacher '{run.name}' reads other images of {corpus.root} than the student does."
             )
-        return cls(run.fingerprint, matcher, data, TrainImages(data.features))
+        self.fingerprint, self.matcher = run.fingerprint, run.matcher
+        self.images = TrainImages(self.data.features)
 
     @torch.no_grad()
     def scores(self, batch: Batch) -> Tensor:
@@ -179,8 +165,8 @@ class SentenceTask(Task):
         return train if self.shared is None else train | {"shared_sentences": self.shared.sentences}, val
 
     def teacher(self, run: str) -> Teacher:
-        """Load a run whose scores a term learns from; see `Teacher.from_run`."""
-        return Teacher.from_run(run, self.corpus, self.data)
+        """Load a run whose scores a term learns from."""
+        return Teacher(run, self.corpus, self.data)
 
     def batches(self, epoch: int) -> Sequence[Positions]:
         """Return the mini-batches of an epoch: positions of images and of their sentences."""
@@ -209,11 +195,8 @@ class SentenceTask(Task):
         """Iterate over all sentences of the train split with their images' features, in batches."""
         for start in range(0, len(self.data.sentences), _PAIRS):
             images = self.data.image_of_sentence[start : start + _PAIRS]
-            chosen = np.arange(start, start + len(images))
-            yield (
-                torch.from_numpy(self.data.features[images]).float(),
-                self.data.sentences.take(chosen).to_tensors(),
-            )
+            sentences = self.data.sentences.take(np.arange(start, start + len(images)))
+            yield torch.from_numpy(self.data.features[images]).float(), sentences.to_tensors()
 
     def measure(self, run: Run) -> Result:
         """Measure the val split, or `val_images` of it."""

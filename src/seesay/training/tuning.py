@@ -21,12 +21,7 @@ from torch.utils.checkpoint import checkpoint as recomputed
 
 from seesay.arrays import Pixels
 from seesay.data.images import decode
-from seesay.encoders.images.base import (
-    Arrays,
-    ImageEncoder,
-    load_image_encoder,
-    random_crop,
-)
+from seesay.encoders.images.base import Arrays, ImageEncoder, load_image_encoder, random_crop
 from seesay.encoders.images.efficientnet import LITE, load_lite
 from seesay.encoders.images.encode import bytes_of, decoded_side, encode_images, in_threads
 from seesay.encoders.settings import EncoderSettings
@@ -43,13 +38,9 @@ _ENCODED = 64  # val images encoded at a time
 
 
 class FromPixels(nn.Module):
-    """CNNs and the module that reads their features.
+    """The networks of encoders, and a matcher or concept classifier that reads `arrays` of them.
 
-    Args:
-        networks: those of the encoders.
-        reader: a matcher or a concept classifier that was trained on their features.
-        arrays: which of the networks' arrays it reads.
-        at_once: images whose activations are in memory at a time.
+    The activations of `at_once` images are in memory at a time.
     """
 
     def __init__(
@@ -155,11 +146,8 @@ class PixelsTask(Task):
 
     def val_features(self, module: FromPixels, device: str) -> NDArray[np.float32]:
         """Encode the val images with the current networks."""
-        encoders = [
-            _encoder(name, network, device)
-            for name, network in zip(self.recipe.encoders, module.networks, strict=True)
-        ]
-        images = self.task.val.corpus.images
+        images, networks = self.task.val.corpus.images, module.networks
+        encoders = [_encoder(*each, device) for each in zip(self.recipe.encoders, networks, strict=True)]
         parts = []
         for start in range(0, len(images), _ENCODED):
             some = images[start : start + _ENCODED]
@@ -183,15 +171,10 @@ def _encoder(settings: EncoderSettings, module: nn.Module, device: str) -> Image
 
 def _named(found: Tensor | tuple[Tensor, Tensor]) -> dict[str, Tensor]:
     """Name what a network returns: pooled features and, unless it is one of timm, logits."""
-    return (
-        {"pooled": found}
-        if isinstance(found, Tensor)
-        else dict(zip(("pooled", "logits"), found, strict=True))
-    )
+    arrays = (found,) if isinstance(found, Tensor) else found
+    return dict(zip(("pooled", "logits"), arrays, strict=False))
 
 
 def load_tunable(settings: EncoderSettings) -> nn.Module:
     """Load an encoder's network, from squares (n, side, side, 3) uint8 to the arrays that it returns."""
-    if settings.kind in LITE:
-        return load_lite(settings.kind)
-    return load_timm_network(settings)
+    return load_lite(settings.kind) if settings.kind in LITE else load_timm_network(settings)
