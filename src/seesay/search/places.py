@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 
-from seesay.errors import naming_extras
+from seesay.errors import SeesayError, naming_extras
 from seesay.search.store import Store
 
 
@@ -29,6 +30,20 @@ def create_store(place: str | Path, embedder: str, fingerprint: str, dim: int) -
     about = {"embedder": embedder, "fingerprint": fingerprint, "dim": str(dim)}
     state = {"identity": uuid.uuid4().hex, "generation": "0", "changed": str(time.time())}
     return _kind_of(place).create(place, about | state)
+
+
+def store_for_copy(place: str | Path, meta: Mapping[str, str]) -> Store:
+    """Return an empty store with the metadata of another one: a new one, or what a killed copy left.
+
+    Raises:
+        SeesayError: there is another index, or it cannot be written.
+    """
+    kind = _kind_of(place)
+    store = kind.open(place) if kind.exists(place) else kind.create(place, {**meta, "generation": "0"})
+    if (store.meta["identity"], store.generation()) != (meta["identity"], 0):
+        store.close()
+        raise SeesayError(f"{place}: already exists; copy to another place.")
+    return store
 
 
 def open_store(place: str | Path) -> Store:

@@ -188,6 +188,9 @@ class DatabaseStore(Store):
 
     graph_from = 10_000
     _among_ids = "IN (SELECT json_array_elements_text(?)::bigint)"
+    _last_id = "SELECT pg_sequence_last_value(pg_get_serial_sequence(?, 'id')::regclass)"
+    set_last_id = """SELECT setval(pg_get_serial_sequence(name, 'id'), last)
+        FROM (VALUES (?::bigint, ?::text)) AS given (last, name)"""
 
     def __init__(self, database: _Database) -> None:
         self._database = database

@@ -33,6 +33,7 @@ from seesay.search.writer import Connection, Writer
 
 MOST_ROOTS = 1000  # folders of an index
 _HEX = re.compile("[0-9a-f]{32}")
+_COPIED = 2000  # rows at once
 _LONGEST_PATH = 4096  # characters; work on a path grows with their square
 _FIRST, _LAST = -(1 << 63), (1 << 63) - 1  # integers of SQLite
 
@@ -82,6 +83,10 @@ class Store(ABC):
     rows_at_once = 65_536
     _among_ids: str
     """Compares a column with ids that are one parameter of a query, in JSON."""
+
+    _last_id: str
+    set_last_id: str
+    """Statements that read and write the last id that a table has given to a row."""
 
     def __init__(self, place: str, meta: Iterable[tuple[object, ...]]) -> None:
         self.place, self._process = place, os.getpid()
@@ -240,10 +245,13 @@ class Store(ABC):
             raise self._damaged("its last change")
         return float(found)
 
+    def metadata(self) -> dict[str, str]:
+        """Return the metadata as it is now, see `Writer.set_meta`."""
+        return dict(self._rows("SELECT key, value FROM meta", (), str, str))
+
     def current(self, key: str) -> str | None:
-        """Return the metadata with this key as it is now, see `Writer.set_meta`; None if there is none."""
-        rows = self._rows("SELECT value FROM meta WHERE key = ?", (key,), str)
-        return str(rows[0][0]) if rows else None
+        """Return the metadata with this key as it is now; None if there is none."""
+        return self.metadata().get(key)
 
     def _rows(self, query: str, values: Sequence[object], *types: type | UnionType) -> list[tuple[Any, ...]]:
         """Return the rows of a query, whose columns have these types."""
@@ -363,6 +371,25 @@ class Store(ABC):
         query = "SELECT path, mtime_ns, size, ctime_ns, reason FROM skipped"
         rows = self._rows(query, (), str, int, int, int, str)
         return {path: (FileState(*state), reason) for path, *state, reason in rows}
+
+    def rows(self) -> Iterator[tuple[str, list[tuple[Any, ...]], int]]:
+        """Yield all but the metadata: tables with rows, some at a time, and their last id, 0 without ids.
+
+        The last value of a row of `vectors` is the vector (dim,), in place of what the store keeps.
+        """
+        for table, types in (("roots", (str,) * 4), ("skipped", (str, int, int, int, str))):
+            yield table, self._rows(f"SELECT * FROM {table}", (), *types), 0
+        for table in ("vectors", "items"):  # items refer to vectors
+            part = f"SELECT * FROM {table} WHERE id > ? ORDER BY id LIMIT {_COPIED}"
+            rows: list[tuple[Any, ...]] = [(0,)]
+            while rows:
+                with self._read() as connection:
+                    rows = connection.execute(part, (rows[-1][0],)).fetchall()
+                    (last,) = connection.execute(self._last_id, (table,)).fetchone() or (0,)
+                    if table == "vectors":
+                        vectors = self._unpacked([row[-1] for row in rows])
+                        rows = [(*row[:-1], vector) for row, vector in zip(rows, vectors, strict=True)]
+                yield table, rows, last
 
     def known(self, kind: Kind, keys: Iterable[str]) -> set[str]:
         """Return the content keys that have a vector."""

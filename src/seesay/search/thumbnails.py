@@ -55,14 +55,18 @@ class Thumbnails:
             ImageError: the image cannot be decoded.
             OSError: `read` raised it.
         """
-        name = self._name(key)
-        if name and (kept := self._store.thumbnail(name)) is not None:
+        if (kept := self.kept(key)) is not None:
             return kept
         photo = PHOTOS.decode(read(), "the image", SIDE)
         made = make(photo)
         if photo.key == key:  # otherwise the file has changed since it was indexed
             self.keep(key, made)
         return made
+
+    def kept(self, key: str) -> bytes | None:
+        """Return the thumbnail of a content, if it is kept."""
+        name = self._name(key)
+        return self._store.thumbnail(name) if name else None
 
     def keep(self, key: str, made: bytes) -> None:
         """Keep the thumbnail of a content."""

@@ -81,6 +81,16 @@ class Writer:
         row = (json.dumps(counts), root.name)
         self._connection.execute("UPDATE roots SET not_read = ? WHERE name = ?", row)
 
+    def put_rows(self, table: str, rows: Sequence[tuple[Any, ...]], last_id: int, set_last_id: str) -> None:
+        """Add what `Store.rows` yields, with its ids, by `set_last_id` of the store that is written."""
+        if table == "vectors":
+            rows = [(*row, self._packed(vector)) for *row, vector in rows]
+        if rows:
+            values = ", ".join("?" * len(rows[0]))
+            self._connection.executemany(f"INSERT INTO {table} VALUES ({values})", rows)
+        elif last_id:
+            self._connection.execute(set_last_id, (last_id, table))
+
     def put_vector(
         self,
         kind: Kind,

@@ -1,0 +1,194 @@
+"""An index in PostgreSQL beside one in a folder and bare pgvector: loading, size, and filtered searches.
+
+The vectors and queries are those of `benchmarks.search`. Half of the images are in one folder, and a
+hundredth in a folder in it; a filter asks for one of these folders. An index is loaded as an update writes
+it, without reading photos, and once by `seesay copy`. Bare pgvector is loaded by COPY, has the same graph,
+and its filters are columns of its table. Clients are threads of one process, which ask without pauses. The
+server is started for the benchmark, or is that of SEESAY_TEST_POSTGRESQL.
+
+    OMP_NUM_THREADS=1 python -m benchmarks.postgresql [--counts 100000]
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psycopg
+from numpy.typing import NDArray
+from psycopg_pool import ConnectionPool
+
+from benchmarks._harness import arguments, report
+from benchmarks.search import DIM, Space
+from seesay.arrays import Vectors
+from seesay.search.filters import Filter
+from seesay.search.index import Index
+from seesay.search.places import create_store
+from seesay.search.postgresql import DatabaseStore
+from seesay.search.store import Store
+from tests.search.stores import SERVER, server
+
+K = 10
+CLIENTS = 16
+EF = 400  # of the searches, as in an index
+SHARES = {"": "none", "folder:half": "50 %", "folder:few": "1 %"}
+Search = Callable[[Vectors, str], NDArray[np.int64]]
+Row = dict[str, Any]
+
+
+def main() -> None:
+    parser = arguments("Indexes in PostgreSQL and in a folder, and bare pgvector")
+    parser.add_argument("--counts", type=int, nargs="+", default=[100_000])
+    parser.add_argument("--queries", type=int, default=50, help="queries of each kind")
+    options = parser.parse_args()
+    address = os.environ.get(SERVER) or server("shared_buffers=1GB", "max_wal_size=8GB")
+    loads, searches = list[Row](), list[Row]()
+    for count in options.counts:
+        space = Space()
+        images = space.images(options.queries)
+        asked = np.concatenate([images, space.sentences(images)])
+        vectors = space.images(count)
+        best = {where: _best(vectors, asked, where) for where in SHARES}
+        with tempfile.TemporaryDirectory() as folder:
+            for way, search, about in _ways(Path(folder), address, vectors):
+                loads.append({"vectors": count, "way": way} | about)
+                if search is not None:
+                    for where, share in SHARES.items():
+                        measured = _measured(search, asked, where, best[where])
+                        searches.append({"vectors": count, "way": way, "filter": share} | measured)
+    report("postgresql-load", loads, options)
+    report("postgresql", searches, options)
+
+
+def _best(vectors: Vectors, asked: Vectors, where: str) -> NDArray[np.int64]:
+    """Return the ids (q, K) of the best images for each query, as a product of matrices finds them."""
+    rows = np.arange(0, len(vectors), {"": 1, "folder:half": 2, "folder:few": 100}[where])
+    scores = asked @ vectors[rows].astype(np.float16).astype(np.float32).T
+    return rows[np.argsort(-scores, axis=1)[:, :K]] + 1
+
+
+def _ways(folder: Path, address: str, vectors: Vectors) -> Iterator[tuple[str, Search | None, Row]]:
+    """Yield each way to keep the vectors: its name, its search, and how it was loaded."""
+
+    def of_index(store: Store) -> Search:
+        return lambda query, where: store.nearest("image", query, K, Filter.parse(where))[0]
+
+    with closing(create_store(folder / "index", "benchmark", "0", DIM)) as embedded:
+        load, settle = _seconds(lambda: _fill(embedded, vectors)), _seconds(lambda: embedded.settle("image"))
+        size = sum(file.stat().st_size for file in (folder / "index").rglob("*") if file.is_file())
+        yield "a folder", of_index(embedded), _loaded(load, settle, size)
+        name = uuid.uuid4().hex[:12]
+        with closing(create_store(f"{address}#b{name}", "benchmark", "0", DIM)) as database:
+            load, settle = (
+                _seconds(lambda: _fill(database, vectors)),
+                _seconds(lambda: database.settle("image")),
+            )
+            yield "PostgreSQL", of_index(database), _loaded(load, settle, _size(address, f"seesay_b{name}"))
+        from_graph, DatabaseStore.graph_from = DatabaseStore.graph_from, len(vectors) + 1
+        load = _seconds(lambda: Index(embedded).copy_to(f"{address}#c{name}"))
+        DatabaseStore.graph_from = from_graph
+        yield "PostgreSQL, by seesay copy", None, _loaded(load, None, _size(address, f"seesay_c{name}"))
+    with ConnectionPool(address, min_size=CLIENTS, kwargs={"autocommit": True}, configure=_tuned) as pool:
+        load, build = _bare(pool, f"bare_{name}", vectors)
+
+        def search(query: Vectors, where: str) -> NDArray[np.int64]:
+            near = f"SELECT id FROM bare_{name}.vectors {where and f'WHERE {where[7:]}'}"
+            with pool.connection() as connection:
+                values = str(query.tolist()), K
+                found = connection.execute(
+                    f"{near} ORDER BY data <#> %s::halfvec LIMIT %s", values
+                ).fetchall()
+            return np.array([id_ for (id_,) in found], np.int64)
+
+        yield "bare pgvector", search, _loaded(load, build, _size(address, f"bare_{name}"))
+    with psycopg.connect(address, autocommit=True) as connection:
+        for schema in (f"seesay_b{name}", f"seesay_c{name}", f"bare_{name}"):
+            connection.execute(f"DROP SCHEMA {schema} CASCADE")
+
+
+def _fill(store: Store, vectors: Vectors) -> None:
+    for start in range(0, len(vectors), 5000):
+        with store.write() as writer:
+            for i, vector in enumerate(vectors[start : start + 5000], start):
+                folder = "half/few/" if i % 100 == 0 else "half/" if i % 2 == 0 else ""
+                writer.put_vector("image", f"{i:032x}", vector, (640, 480))
+                writer.put_image(f"{folder}{i}.jpg", f"{i:032x}", 0, 0)
+
+
+def _bare(pool: ConnectionPool, schema: str, vectors: Vectors) -> tuple[float, float]:
+    """Load a table of vectors and build its graph; return the seconds of both."""
+    with pool.connection() as connection:
+        connection.execute(f"CREATE SCHEMA {schema}")
+        columns = f"id bigint PRIMARY KEY, half boolean, few boolean, data halfvec({DIM})"
+        connection.execute(f"CREATE TABLE {schema}.vectors ({columns})")
+
+        def load() -> None:
+            with connection.cursor().copy(f"COPY {schema}.vectors FROM STDIN") as copy:
+                for i, vector in enumerate(vectors.astype(np.float16)):
+                    copy.write_row((i + 1, i % 2 == 0, i % 100 == 0, str(vector.tolist())))
+
+        def build() -> None:
+            graph = "USING hnsw (data halfvec_ip_ops) WITH (m = 16, ef_construction = 200)"
+            connection.execute("SET maintenance_work_mem = '2GB'")
+            connection.execute(f"CREATE INDEX graph ON {schema}.vectors {graph}")
+            connection.execute(f"ANALYZE {schema}.vectors")
+
+        return _seconds(load), _seconds(build)
+
+
+def _tuned(connection: psycopg.Connection) -> None:
+    connection.execute(f"SET hnsw.ef_search = {EF}")
+    connection.execute("SET hnsw.iterative_scan = relaxed_order")
+
+
+def _size(address: str, schema: str) -> int:
+    query = """SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class
+        WHERE relkind = 'r' AND relnamespace = %s::regnamespace"""
+    with psycopg.connect(address) as connection:
+        row = connection.execute(query, (schema,)).fetchone()
+    return int(row[0]) if row else 0
+
+
+def _loaded(load: float, index: float | None, size: int) -> Row:
+    built = None if index is None else round(index, 1)
+    return {"load s": round(load, 1), "index s": built, "MiB": round(size / 2**20)}
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def _measured(search: Search, asked: Vectors, where: str, best: NDArray[np.int64]) -> Row:
+    """Measure the searches of one client and of several, in milliseconds, and recall."""
+    found = [search(query, where) for query in asked]  # this warms up, too
+    right = sum(len(set(ids.tolist()) & set(true.tolist())) for ids, true in zip(found, best, strict=True))
+
+    def client(number: int) -> list[float]:
+        order = np.random.default_rng(number).permutation(len(asked))
+        return [1e3 * _seconds(partial(search, asked[i], where)) for i in order]
+
+    alone = client(0)
+    started = time.perf_counter()
+    with ThreadPoolExecutor(CLIENTS) as threads:
+        together = [time_ for times in threads.map(client, range(CLIENTS)) for time_ in times]
+    rate = len(together) / (time.perf_counter() - started)
+    row: Row = {}
+    for name, times in (("1 client", alone), (f"{CLIENTS} clients", together)):
+        for percent in (50, 99):
+            row[f"{name}, p{percent} ms"] = round(float(np.percentile(times, percent)), 1)
+    return row | {"queries/s": round(rate, 1), f"recall@{K}": round(right / best.size, 3)}
+
+
+if __name__ == "__main__":
+    main()
