@@ -275,7 +275,11 @@ class DatabaseStore(Store):
             row = connection.execute(lock, (self._database.schema,)).fetchone()
             if row != (True,):
                 raise SeesayError(f"{self.place}: another update is running; wait until it has finished.")
-            yield
+            try:
+                yield
+            finally:
+                with suppress(psycopg.Error):  # at once: the server ends a closed connection a little later
+                    connection.execute("SELECT pg_advisory_unlock_all()")
 
     def _unpacked(self, data: Sequence[bytes]) -> NDArray[np.float16]:
         if any(len(each) != 4 + self.dim * 2 for each in data):
