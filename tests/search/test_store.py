@@ -173,7 +173,8 @@ def test_images_are_in_the_order_of_their_times_whatever_changes_them(store: Sto
         writer.put_vector("image", key_of("b.jpg"), np.ones(4, np.float32), (3, 2), "2019-06-30T12:00:00")
     put(store, "a.jpg", "b.jpg", "c.jpg")
     with store.write() as writer:
-        writer.move_image(1, "moved.jpg", 1_500_000_000 * 10**9, 9)
+        writer.move_image(1, "moved.jpg")
+        writer.put_image("moved.jpg", key_of("a.jpg"), 1_500_000_000 * 10**9, 9)
         writer.put_image("c.jpg", key_of("b.jpg"), 8, 9)
     assert [(each.path, each.time) for each in store.newest(9)] == [
         ("c.jpg", "2019-06-30T12:00:00"),
@@ -247,8 +248,11 @@ def test_changes_say_what_is_there_and_what_is_new(tmp_path: Path) -> None:
     put("a", "b", "c")
     assert look() == ([1, 2, 3], [1, 2, 3])
     assert look() == ([1, 2, 3], [])
-    put("d", "a")  # of which one is known
-    assert look() == ([1, 2, 3, 4], [1, 4])
+    put("d", "a")  # of which one is as it was
+    assert look() == ([1, 2, 3, 4], [4])
+    with store.write() as writer:
+        writer.put_image("a", "b", 0, 0)
+    assert look() == ([1, 2, 3, 4], [1])
     with store.write() as writer:
         writer.delete([2])
     put("e")  # as many as before

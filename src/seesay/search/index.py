@@ -18,8 +18,8 @@ from seesay.search.places import create_store, open_store, store_exists, store_f
 from seesay.search.preparing import finite
 from seesay.search.reader import DEFAULT_RUN, IndexReader, load_embedder
 from seesay.search.roots import Root
+from seesay.search.sql_tables import KINDS
 from seesay.search.sqlite_file import closed_on_error
-from seesay.search.tables import KINDS
 from seesay.search.thumbnails import Thumbnails
 from seesay.search.update import Progress, Update, UpdateReport
 

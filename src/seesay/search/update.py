@@ -204,16 +204,15 @@ class Update:
 
     def _put(self, writer: Writer, path: str, key: str) -> None:
         former, state = self._before.get(path), self._files[path]
-        if former is not None and former.key == key:
-            writer.move_image(former.id, path, *state)
-            self._report.unchanged += 1
-        elif former is None and self._gone.get(key):
-            writer.move_image(self._gone[key].pop().id, path, *state)
+        if former is not None:
+            self._report.unchanged += former.key == key
+            self._report.changed += former.key != key
+        elif self._gone.get(key):
+            writer.move_image(self._gone[key].pop().id, path)
             self._report.moved += 1
         else:
-            writer.put_image(path, key, *state)
-            self._report.added += former is None
-            self._report.changed += former is not None
+            self._report.added += 1
+        writer.put_image(path, key, *state)
 
 
 def read_ahead(file_of: Callable[[str], FileSource], files: Mapping[str, FileState]) -> Iterator[FilesRead]:

@@ -111,18 +111,22 @@ class Writer:
         )
 
     def put_image(self, path: str, key: str, mtime_ns: int, size: int, ctime_ns: int = 0) -> None:
-        """Add or change the image at a path, which keeps its id; the vector of its content must exist."""
+        """Add or change the image at a path, which keeps its id; the vector of its content must exist.
+
+        It is of this generation if its content is new, not if only its file was touched or moved.
+        """
         content = "SELECT id, taken FROM vectors WHERE kind = 'image' AND key = ?"
         vector, taken = self._connection.execute(content, (key,)).fetchone()
-        derived = *_derived(path, mtime_ns, taken), self._generation
         change = """UPDATE items SET vector = ?, mtime_ns = ?, size = ?, ctime_ns = ?, folded = ?, name = ?,
-            time = ?, dated_by = ?, generation = ? WHERE path = ?"""
-        values = vector, mtime_ns, size, ctime_ns, *derived
-        if not self._connection.execute(change, (*values, path)).rowcount:
+            time = ?, dated_by = ?, generation = CASE vector WHEN ? THEN generation ELSE ? END
+            WHERE path = ?"""
+        values = vector, mtime_ns, size, ctime_ns, *_derived(path, mtime_ns, taken)
+        last = vector, self._generation, path
+        if not self._connection.execute(change, (*values, *last)).rowcount:
             self._connection.execute(
                 """INSERT INTO items (kind, vector, mtime_ns, size, ctime_ns, folded, name, time, dated_by,
                     generation, path, added) VALUES ('image', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-                (*values, path, time.time()),
+                (*values, *last[1:], time.time()),
             )
         self.forget_skipped([path])
 
@@ -135,16 +139,9 @@ class Writer:
             (key, text, time.time(), self._generation),
         )
 
-    def move_image(self, id_: int, path: str, mtime_ns: int, size: int, ctime_ns: int = 0) -> None:
-        """Set the path and file state of an image; its vector and id are kept."""
-        content = "SELECT taken FROM vectors WHERE id = (SELECT vector FROM items WHERE id = ?)"
-        (taken,) = self._connection.execute(content, (id_,)).fetchone()
-        self._connection.execute(
-            """UPDATE items SET path = ?, mtime_ns = ?, size = ?, ctime_ns = ?, folded = ?, name = ?,
-                time = ?, dated_by = ? WHERE id = ?""",
-            (path, mtime_ns, size, ctime_ns, *_derived(path, mtime_ns, taken), id_),
-        )
-        self.forget_skipped([path])
+    def move_image(self, id_: int, path: str) -> None:
+        """Change the path of an image, which is then put there."""
+        self._connection.execute("UPDATE items SET path = ? WHERE id = ?", (path, id_))
 
     def put_skipped(self, path: str, mtime_ns: int, size: int, ctime_ns: int, reason: str) -> None:
         """Record an unusable file, and delete its former item."""
