@@ -62,12 +62,6 @@ def test_few_or_equal_scores_have_a_unit_above_zero() -> None:
     assert usual_unit(np.ones((1000, 5))) > 0
 
 
-def test_a_calibration_is_finite_numbers() -> None:
-    assert Calibration.from_dict({"intercept": -1, "slope": "0.5"}) == Calibration(-1.0, 0.5)
-    with pytest.raises(ValueError, match="not finite"):
-        Calibration.from_dict({"intercept": float("nan"), "slope": 1})
-
-
 def test_the_longer_a_query_is_the_more_it_is_judged_as_a_sentence() -> None:
     both = ScoreCalibration(Calibration(-5.0, 12.0), Calibration(-14.0, 28.0))
     assert both.of("dog") == both.of("a dog") == both.of("!") == both.of_words

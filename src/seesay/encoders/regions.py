@@ -40,8 +40,6 @@ POOLING, DETECTOR = "roi-pooling", "detector"
 MAPS = f"{NETWORK}{EIGHT_BITS}"  # whose pooled maps precede a detector's classes
 _OBJECTS = 60  # of an image, at most
 _SAME = 0.7  # the IoU above which a proposal is the box of an object
-CHUNK = 4  # images a thread takes at a time
-STORED_AT_ONCE = 64  # images between two writes, each of which waits for the disk
 
 
 class RegionEncoder(Encoder):
@@ -326,7 +324,7 @@ def fill_regions(
         store.add({key: rows for chunk in chunks for key, rows in chunk.items()})
 
     pairs = list(zip(images, extras, strict=True))
-    filled = fill("Regions", pairs, CHUNK, work, keep, STORED_AT_ONCE)
+    filled = fill("Regions", pairs, work, keep)
     none = Regions(np.zeros((0, 4), np.float32), np.zeros((0, encoder.dim), np.float16))
     regions = [none if key is None else Regions(**store[key]) for key in filled.keys]
     counts = [max(len(r.boxes) - len(own), 0) for r, own in zip(regions, extras, strict=True)]

@@ -13,11 +13,11 @@ number of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -128,14 +128,6 @@ class Calibration:
                 break
         return cls(round(float(found[0]), 4), round(float(found[1]), 4))
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Create a calibration from stored parameters; raise a ValueError if one is not finite."""
-        calibration = cls(float(values["intercept"]), float(values["slope"]))
-        if not np.isfinite([calibration.intercept, calibration.slope]).all():
-            raise ValueError("a parameter of the calibration is not finite")
-        return calibration
-
 
 def probability(log_odds: ArrayLike) -> Floats:
     """Return probabilities for log-odds.
@@ -173,11 +165,6 @@ class ScoreCalibration:
             (1 - share) * short.intercept + share * long.intercept,
             (1 - share) * short.slope + share * long.slope,
         )
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Create the functions from stored parameters; raise a ValueError if one is not finite."""
-        return cls(*(Calibration.from_dict(values[name]) for name in ("of_words", "of_sentences")))
 
 
 USUAL = Calibration(intercept=-2.64, slope=0.78)

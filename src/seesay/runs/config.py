@@ -220,20 +220,37 @@ def _parsed(found: Any) -> RunConfig:
     for key, is_allowed in _ALLOWED.items():
         if not is_allowed(found[key]):
             raise ValueError(f"{key} is {found[key]!r}")
-    calibration, reader = found["calibration"], found["sentence_encoder"]
-    if calibration is not None:  # of the scores of images and sentences, or of boxes
-        calibration = (ScoreCalibration if "of_words" in calibration else Calibration).from_dict(calibration)
+    reader = found["sentence_encoder"]
     parsed = {
         "encoders": tuple(map(EncoderSettings.parse, found["encoders"])),
         "arrays": tuple(found["arrays"]),
         "sentence_encoder": None if reader is None else EncoderSettings.parse(reader),
         "image_dims": tuple(found["image_dims"]),
-        "calibration": calibration,
+        "calibration": _calibration(found["calibration"]),
         "graphs": {
             name: Graph(graph["digest"], tuple(graph["weights"])) for name, graph in found["graphs"].items()
         },
     }
     return RunConfig(**found | parsed)
+
+
+def _calibration(values: Any) -> Calibration | ScoreCalibration | None:
+    """Read that of the scores of images and sentences, or of boxes; a parameter must be a finite number."""
+    if values is None:
+        return None
+    if "of_words" in values:
+        return ScoreCalibration(**{key: Calibration(**_finite(each)) for key, each in values.items()})
+    return Calibration(**_finite(values))
+
+
+def _finite(values: Mapping[str, Any]) -> dict[str, float]:
+    if not all(_is_number(value) for value in values.values()):
+        raise ValueError(f"calibration has {dict(values)}")
+    return {key: float(value) for key, value in values.items()}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _are_texts(values: object) -> bool:
@@ -266,7 +283,7 @@ _ALLOWED: Mapping[str, Callable[[Any], bool]] = {
     "sentence_dim": lambda width: _is_integer(width, 0),
     **dict.fromkeys(("embeds", "asymmetric", "predicts_concepts"), lambda value: isinstance(value, bool)),
     **dict.fromkeys(("instances", "max_words", "dim"), lambda n: n is None or _is_integer(n)),
-    **dict.fromkeys(("logit_scale", "logit_bias"), lambda n: type(n) in (int, float) and math.isfinite(n)),
+    **dict.fromkeys(("logit_scale", "logit_bias"), _is_number),
     "weights": lambda digest: isinstance(digest, str | None),
     "graphs": _are_graphs,
 }

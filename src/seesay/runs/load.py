@@ -95,16 +95,7 @@ class ClipRun(Run):
         reader = OpenClipSentenceEncoder(towers)
         super().__init__(name, Path(name), config, Vocabulary([]), reader, device)
         self._recipe, self._matcher = recipe, matcher
-
-    @property
-    def pretrained(self) -> bool:
-        """True: its training is not recorded here."""
-        return True
-
-    @property
-    def title(self) -> str:
-        """The name in tables and reports."""
-        return self.name
+        self.title, self.pretrained = name, True
 
     @cached_property
     def fingerprint(self) -> str:

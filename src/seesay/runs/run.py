@@ -81,6 +81,10 @@ class Run:
         config: the contents of `run.json`.
         vocabulary: the words that it reads.
         sentence_encoder: the frozen encoder of sentences, if it has one.
+        title: the name in tables and reports: that of its folder, or of a CLIP model.
+        pretrained: true for included weights and CLIP models, whose training is not recorded here.
+        embeds: true if scores are inner products of vectors, so that the run can be indexed.
+        asymmetric: true if queries and gallery items are embedded differently.
 
     Example:
         >>> import numpy as np, seesay
@@ -105,6 +109,8 @@ class Run:
         self.config = config
         self.vocabulary = vocabulary
         self.sentence_encoder = sentence_encoder
+        self.title, self.pretrained = folder.name, is_included(folder)
+        self.embeds, self.asymmetric = config.embeds, config.asymmetric
         self._device = device
         self._recipe: Recipe | None = None
         self._matcher: nn.Module | None = None
@@ -235,16 +241,6 @@ class Run:
 
         return read_history(self.folder)
 
-    @property
-    def pretrained(self) -> bool:
-        """True for included weights and CLIP models, whose training is not recorded here."""
-        return is_included(self.folder)
-
-    @property
-    def title(self) -> str:
-        """The name in tables and reports: that of its folder, or of a CLIP model."""
-        return self.folder.name
-
     @cached_property
     def encoders(self) -> list[ImageEncoder]:
         """The image encoders that the recipe names.
@@ -281,16 +277,6 @@ class Run:
         """The calibration of scores that was fitted to the val split, if any."""
         found = self.config.calibration
         return found if isinstance(found, ScoreCalibration) else None
-
-    @property
-    def embeds(self) -> bool:
-        """True if scores are inner products of vectors, so that the run can be indexed."""
-        return self.config.embeds
-
-    @property
-    def asymmetric(self) -> bool:
-        """True if queries and gallery items are embedded differently."""
-        return self.config.asymmetric
 
     def embed_images(self, images: Sequence[ImageInput], query: bool = False) -> Vectors:
         """Embed images, (n, dim).

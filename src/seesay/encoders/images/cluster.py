@@ -21,7 +21,7 @@ from seesay.device import default_device
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.encode import CHUNK, Features, Filled, missing_features, store_features
 from seesay.encoders.stores import open_stores, sources_of
-from seesay.errors import SeesayError, naming_extras
+from seesay.errors import SeesayError, first_line, naming_extras
 from seesay.progress import progress
 
 _BLOCK = 32  # images that a worker takes at a time
@@ -147,13 +147,6 @@ def check_same(name: str, fingerprint: str, expected: str) -> None:
         raise SeesayError(f"{name}: this node has other weights or another seesay; install the same.")
 
 
-def _check_answers(address: str) -> None:
-    """Raise OSError unless something answers at HOST:PORT; Ray would try for five minutes."""
-    place = urlsplit(address if "//" in address else f"//{address}")
-    if place.hostname and place.port:
-        socket.create_connection((place.hostname, place.port), timeout=_SECONDS).close()
-
-
 @contextmanager
 def _cluster(address: str) -> Iterator[Any]:
     """Connect to a cluster, and disconnect at the end unless the process was already connected.
@@ -166,13 +159,14 @@ def _cluster(address: str) -> Iterator[Any]:
     mine = not ray.is_initialized()
     if mine:
         try:
-            _check_answers(address)
+            place = urlsplit(address if "//" in address else f"//{address}")
+            if place.hostname and place.port:  # where nothing answers, Ray would try for five minutes
+                socket.create_connection((place.hostname, place.port), timeout=_SECONDS).close()
             ray.init(address=address, log_to_driver=False, logging_level="ERROR")
         except Exception as failure:  # Ray raises nearly anything, such as a bare Exception
-            reason = (str(failure).strip() or type(failure).__name__).splitlines()[0]
             raise SeesayError(
-                f"--cluster {address}: no cluster there ({reason}); start one with `ray start --head`, or "
-                "omit the option."
+                f"--cluster {address}: no cluster there ({first_line(failure)}); start one with "
+                "`ray start --head`, or omit the option."
             ) from failure
     context = ray.data.DataContext.get_current()
     shown, context.enable_progress_bars = context.enable_progress_bars, False

@@ -31,7 +31,7 @@ CHUNK = 8  # images a thread takes at a time
 # Side in pixels down to which a JPEG may be decoded for any packaged encoder: the features of an image must
 # not depend on the other encoders for which it is decoded.
 SHARED_SIDE = 320
-STORED_AT_ONCE = 256  # images between two writes, each of which waits for the disk
+STORED_AT_ONCE = 64  # images between two writes, each of which waits for the disk
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -129,7 +129,7 @@ def fill_stores(
     def work(some: Sequence[CorpusImage]) -> tuple[Filled, Features]:
         return missing_features(sources, opened, claims, some)
 
-    filled = fill("Encoding", images, CHUNK, work, partial(store_features, opened), STORED_AT_ONCE)
+    filled = fill("Encoding", images, work, partial(store_features, opened))
     filled.stores = [stores[encoder.source.stored_as] for encoder in encoders]
     return filled
 
@@ -137,17 +137,15 @@ def fill_stores(
 def fill(
     label: str,
     images: Sequence[In],
-    chunk: int,
     work: Callable[[Sequence[In]], tuple[Filled, Out]],
     keep: Callable[[list[Out]], None],
-    kept_at_once: int,
 ) -> Filled:
-    """Compute missing features in threads, `chunk` images at a time, with a progress bar.
+    """Compute missing features in threads, a few images at a time, with a progress bar.
 
-    The results of `work` are written after every `kept_at_once` images, and at the end even after an error.
+    The results of `work` are written after every 64 images, and at the end even after an error.
     """
     filled, waiting, count = Filled(), [], 0
-    chunks = [images[i : i + chunk] for i in range(0, len(images), chunk)]
+    chunks = [images[i : i + CHUNK] for i in range(0, len(images), CHUNK)]
     with progress(label, len(images), "images") as advance:
         try:
             for done, computed in in_threads(work, chunks):
@@ -157,7 +155,7 @@ def fill(
                 waiting.append(computed)
                 count += done.encoded
                 advance(len(done.keys))
-                if count >= kept_at_once:
+                if count >= STORED_AT_ONCE:
                     now, waiting, count = waiting, [], 0
                     keep(now)
         finally:
