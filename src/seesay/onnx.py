@@ -24,23 +24,13 @@ if TYPE_CHECKING:
 
 NETWORKS = "encoders"  # in the folder of a run that was exported: networks of packages that its encoders read
 _DOMAINS = ("", "ai.onnx", "com.microsoft")  # of operators: the standard's, and those of 8-bit networks
-
-
 _opening = threading.Lock()
 
 
 class Session:
-    """A network in ONNX Runtime on the CPU, opened on first use. Thread-safe.
+    """A network in ONNX Runtime on the CPU, opened on first use; see `onnx_session`. Thread-safe."""
 
-    Args:
-        path: its ONNX file.
-        threads: threads of one call; 0 for all cores.
-
-    Attributes:
-        brought: the digest of the file if a run has brought it, else an empty string.
-    """
-
-    brought = ""
+    brought = ""  # the digest of the file, if a run has brought it
 
     def __init__(self, path: Path, threads: int) -> None:
         self._path, self._threads = path, threads
@@ -70,15 +60,9 @@ class Packaged(Session):
 
     With PyTorch the packaged network is exported, which is more trustworthy than that of a run.
 
-    Args:
-        name: of the ONNX file, without `.onnx`.
-        build: creates the module, which needs PyTorch.
-        example: one example of its inputs.
-        inputs: their names.
-        outputs: the names of its outputs.
-        axes: dynamic axes of inputs and outputs besides the first, which is dynamic in all.
-        run: the folder of the run whose encoder reads it, if there is one.
-        threads: see `Session`.
+    `build` creates the module, which is traced on one `example` of its inputs; `name` is that of the ONNX
+    file. The first axis of each input and output is dynamic, and so are the others in `axes`. `run` is the
+    folder of the run whose encoder reads it, if there is one.
     """
 
     def __init__(
@@ -135,16 +119,10 @@ def trace(
     axes: Mapping[str, dict[int, str]],
     fold: bool = True,
 ) -> None:
-    """Export a module in evaluation mode to an ONNX file by tracing it; this needs PyTorch.
+    """Export a module in evaluation mode to an ONNX file by tracing it on an example; this needs PyTorch.
 
-    Args:
-        module: the module.
-        example: one example of its inputs.
-        path: the file to write.
-        inputs: names of its inputs.
-        outputs: names of its outputs.
-        axes: the dynamic axes of inputs and outputs, with their names.
-        fold: fold constants; without it, weights keep their names and layouts.
+    `axes` are the dynamic axes of inputs and outputs. Without `fold`, constants are not folded, so that
+    weights keep their names and layouts.
     """
     from unittest.mock import patch
 
@@ -175,14 +153,10 @@ def onnx_session(
     remedy: str = "delete it, and it is exported again",
     weights: Mapping[str, NDArray[np.float32]] | None = None,
 ) -> InferenceSession:
-    """Open a session on the CPU.
+    """Open a session on the CPU whose calls take that many threads, or for 0 all cores.
 
-    Args:
-        path: the ONNX file.
-        threads: threads of one call; 0 for all cores.
-        remedy: what to do about a damaged file.
-        weights: the weights that the graph names but does not contain, by name. Optimisations of the graph
-            that take longer than they save in one call are then left out.
+    `remedy` says what to do about a damaged file. `weights` are those that the graph names but does not
+    contain; optimisations of the graph that take longer than they save in one call are then left out.
 
     Raises:
         SeesayError: the file is missing or damaged, or its graph has control flow or unknown operators.

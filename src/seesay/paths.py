@@ -71,13 +71,9 @@ def flush(path: Path) -> None:
 
 
 def sweep(folder: Path, names: str = "*", older_than: float = 0.0) -> None:
-    """Delete the temporary files of `replacing` that a kill left in a folder.
+    """Delete the temporary files of `replacing` that a kill left in a folder, beside files of those `names`.
 
-    Args:
-        folder: the folder.
-        names: a pattern of the names of the files that would have been replaced.
-        older_than: seconds since the last write. 0 deletes all, and is safe only if no other process writes
-            to the folder.
+    `older_than` are seconds since the last write; 0 is safe only if no other process writes to the folder.
     """
     for file in folder.glob(f"{names}.[0-9]*.[0-9]*.tmp"):
         with suppress(OSError):
@@ -91,13 +87,9 @@ def locked(lock: Path, busy: str, patience: float = 0.0) -> Iterator[None]:
 
     The file stays: if it were deleted, one process could hold the old file and another a new one.
 
-    Args:
-        lock: the file.
-        busy: the error message if another process still holds it after `patience` seconds.
-        patience: see above.
-
     Raises:
-        SeesayError: another process holds it; it is not an empty file; or it cannot be written.
+        SeesayError: another process still holds it after `patience` seconds, with the message `busy`; it is
+            not an empty file; or it cannot be written.
     """
     with suppress(OSError):
         there = lock.lstat()
@@ -222,12 +214,9 @@ def open_file(path: Path, inside: Path | None = None) -> FileIO:
     """Open a regular file for reading.
 
     Check and read this one descriptor: the name may belong to another file a moment later. A pipe in its
-    place is refused instead of waited for.
-
-    Args:
-        path: of the file.
-        inside: a folder that the file must not leave. Links to files inside it are followed; each folder on
-            the way is opened in the one before, so that a link that appears meanwhile leads nowhere.
+    place is refused instead of waited for. `inside` is a folder that the file must not leave. Links to files
+    inside it are followed; each folder on the way is opened in the one before, so that a link that appears
+    meanwhile leads nowhere.
 
     Raises:
         OSError: the file is missing, cannot be read, is not a regular one, or is not inside the folder.

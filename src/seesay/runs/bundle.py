@@ -29,11 +29,9 @@ _COPIED = (WEIGHTS, VOCABULARY, TEXT, CONCEPTS)
 
 
 def write_bundle(name: str, out: Path) -> str | None:
-    """Write a run's folder for use elsewhere, completely or not at all.
+    """Write a run's folder for use elsewhere, completely or not at all, to an empty or new folder `out`.
 
-    Args:
-        name: the run's folder, or the name of included weights. It is exported first if necessary.
-        out: the folder to write; it must be empty or not exist.
+    The run, a folder or included weights, is exported first if necessary.
 
     Returns:
         The extra of seesay that the run's encoders need; None if the core suffices.

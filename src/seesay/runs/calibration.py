@@ -100,12 +100,8 @@ class Calibration:
     def fit(cls, scores: ArrayLike, right: ArrayLike, weights: ArrayLike | None = None) -> Self:
         """Fit to answers whose correctness is known, by maximum likelihood with a small ridge penalty.
 
-        The parameters are rounded to four digits.
-
-        Args:
-            scores: of the answers, (a,).
-            right: (a,), true for right answers.
-            weights: (a,), of the answers; 1 by default.
+        `right` and `weights` (by default 1) are those of the answers with these scores, (a,) each. The
+        parameters are rounded to four digits.
 
         Raises:
             NothingToFitError: all answers are right, or all are wrong.
@@ -298,13 +294,8 @@ class ScoreMixture:
 def chances(scores: ArrayLike, gallery: ArrayLike, images: int, unit: float) -> Floats:
     """Return the probabilities (k,) that images with these scores are related to the query.
 
-    `USUAL` gives that of the best image; another's is lower by the ratio of the two in the mixture.
-
-    Args:
-        scores: (k,) of the images, the best of the gallery among them.
-        gallery: scores (s,) of all its images, or of a sample.
-        images: their number.
-        unit: see `usual_unit`.
+    `USUAL` gives that of the best image; another's is lower by the ratio of the two in the mixture. `scores`
+    (k,) include that of the best of all `images`; `gallery` has the scores (s,) of all or of a sample.
 
     Example:
         >>> import numpy as np

@@ -48,9 +48,7 @@ def export_run(run: Run) -> None:
     """Export a run's matcher into its folder, replacing a previous export.
 
     `run.json` lists the graphs once the outputs of each agree with PyTorch's; until then there is no export.
-
-    Args:
-        run: the run as saved in its folder, on any device.
+    The run, on any device, is as saved in its folder.
 
     Raises:
         SeesayError: the matcher cannot be exported, or the folder cannot be written.

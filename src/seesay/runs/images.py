@@ -38,11 +38,7 @@ def list_images(images: Iterable[ImageInput]) -> list[ImageInput]:
 def read_images(
     images: Sequence[ImageInput], first: int = 0
 ) -> tuple[list[bytes | NDArray[np.uint8]], list[str]]:
-    """Read images to encoded bytes or pixels (h, w, 3), each with a name for error messages.
-
-    Args:
-        images: the images, or some of them.
-        first: the number of the first one.
+    """Read images, numbered from `first`, to encoded bytes or pixels (h, w, 3), and names for error messages.
 
     Raises:
         ImageError: a file cannot be read, or an image is damaged or has no pixels.

@@ -30,8 +30,7 @@ def load_run(name: str, device: str | None = None) -> Run:
 def clip_model(name: str) -> EncoderSettings | None:
     """Return the settings of a CLIP model, with absolute paths; None for the name of another run.
 
-    Args:
-        name: `open_clip:ARCHITECTURE/WEIGHTS`, `open_clip:FOLDER` or `open_clip:hf-hub:REPOSITORY`.
+    Its name is `open_clip:ARCHITECTURE/WEIGHTS`, `open_clip:FOLDER` or `open_clip:hf-hub:REPOSITORY`.
 
     Raises:
         SeesayError: no model is named, or a folder does not exist.

@@ -37,10 +37,6 @@ class OnnxBackend:
 
     An embedding matcher encodes images and sentences to its embeddings, a pair matcher to arrays, or in
     `TorchBackend` to tensors, for `score_encoded`.
-
-    Args:
-        folder: of the run.
-        config: the run's metadata.
     """
 
     def __init__(self, folder: Path, config: RunConfig) -> None:
@@ -49,11 +45,9 @@ class OnnxBackend:
         self._lock = threading.Lock()
 
     def encode_images(self, features: Vectors, query: bool = False) -> Vectors:
-        """Encode n images, at least one, given as joined features.
+        """Encode n images, at least one, given as joined features (n, d).
 
-        Args:
-            features: (n, d).
-            query: encode as queries, if the matcher embeds queries and gallery items differently.
+        They are encoded as queries if `query` is set and the matcher embeds these differently.
 
         Raises:
             SeesayError: the features have the wrong width, or the graph is damaged.

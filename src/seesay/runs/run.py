@@ -152,15 +152,9 @@ class Run:
         matcher: nn.Module,
         image_dims: Sequence[int] = (),
     ) -> Run:
-        """Return the run of a matcher in memory, whose files are or will be in `folder`.
+        """Return the run of a matcher that a resolved recipe has built; its files are or will be in `folder`.
 
-        Args:
-            folder: of its files.
-            recipe: the resolved recipe.
-            vocabulary: the words that it reads.
-            sentence_encoder: the encoder that the recipe names, if any.
-            matcher: built by the recipe.
-            image_dims: widths of the concatenated arrays of image features, needed to save the run.
+        `image_dims` are the widths of the concatenated arrays of image features, needed to save the run.
         """
         from seesay.runs.trained import describe
 
@@ -392,10 +386,7 @@ class Run:
     ) -> Vectors:
         """Score images, given as joined features (n, d), and m prepared sentences, (n, m).
 
-        Args:
-            features: (n, d).
-            sentences: m of them.
-            advance: called with the numbers of pairs that a pair matcher has scored.
+        `advance` is called with the numbers of pairs that a pair matcher has scored.
         """
         from seesay.runs.scores import score_all_pairs
 

@@ -76,14 +76,9 @@ def score_all_pairs(
     advance: Advance = lambda _: None,
     block: int = _BLOCK,
 ) -> NDArray[np.float32]:
-    """Score all pairs with a pair matcher, (n, m), in blocks of images.
+    """Score all pairs of encoded images and sentences with a pair matcher, (n, m), in blocks of images.
 
-    Args:
-        backend: of the pair matcher.
-        images: output of its `encode_images`, n rows.
-        sentences: output of its `encode_sentences`, m rows.
-        advance: called with the number of pairs of each block.
-        block: pairs at a time; at least one image's are scored.
+    `advance` is called with the number of pairs of each block, about `block`; at least one image's.
     """
     scores = np.empty((len(images), len(sentences)), np.float32)
     few = min(max(block // max(len(sentences), 1), 1), _IMAGES)

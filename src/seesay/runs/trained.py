@@ -103,12 +103,7 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
 
 
 class TorchBackend:
-    """The counterpart of `OnnxBackend` that uses the matcher in PyTorch.
-
-    Args:
-        matcher: in evaluation mode, on `device`. Concept classifiers neither embed nor score.
-        device: such as "cpu" or "cuda:1".
-    """
+    """The counterpart of `OnnxBackend` that uses a matcher in PyTorch, in evaluation mode, on that device."""
 
     def __init__(self, matcher: nn.Module, device: str) -> None:
         self.matcher, self._device = matcher, device

@@ -96,10 +96,8 @@ def corrections(words: Sequence[str], vocabulary: Vocabulary, english: bool) -> 
     letters is only replaced by one with the same letters, a word of more than 30 letters is left unchanged,
     and if more than five words are misspelt, none is corrected.
 
-    Args:
-        words: in lower case.
-        vocabulary: the words that a run knows, most frequent first.
-        english: whether 47,000 words of an English dictionary can also be corrections.
+    Words are in lower case; those of the vocabulary come most frequent first. With `english`, 47,000 words of
+    a dictionary can also be corrections.
 
     >>> corrections(["bicylce", "bicycle", "skatebord", "xyzzy"], Vocabulary(["bicycle"]), english=True)
     {'bicylce': 'bicycle', 'skatebord': 'skateboard'}

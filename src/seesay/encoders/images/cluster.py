@@ -76,8 +76,7 @@ def fill_stores_on_cluster(
 def _images_on_node(shared: Any) -> Work:
     """Return a function that encodes the images of a block, a few at a time.
 
-    `shared` are the settings of the encoders with their expected fingerprints, and, for each encoder, the
-    content keys that need not be encoded.
+    `shared` are the settings and fingerprints of the encoders, and the content keys that each can skip.
     """
     named, known = shared
     encoders = [load_image_encoder(settings, default_device()) for settings, _ in named]
@@ -102,12 +101,8 @@ def done_on_cluster(
 ) -> Iterator[list[Any]]:
     """Yield the results of workers for blocks of items, as lists.
 
-    Args:
-        address: the cluster's address; see `fill_stores_on_cluster`.
-        work: is called on each node with `shared`, and returns the function that does a block.
-        shared: an object that all workers need.
-        items: rows of columns, which Ray is given 65,536 at a time.
-        uses_gpu: whether a worker takes a GPU, if the cluster has any.
+    `work` is called on each node with `shared`, and returns the function that does a block. Ray is given
+    65,536 items, rows of columns, at a time. With `uses_gpu`, a worker takes a GPU if the cluster has any.
 
     Raises:
         SeesayError: there is no cluster, or all workers have failed.

@@ -22,14 +22,11 @@ if TYPE_CHECKING:
 
 
 class LiteWeights(NamedTuple):
-    """A network: its input side in pixels, the hash of its packaged weights and that of the 8-bit file.
-
-    The 8-bit file is included in seesay; the network's last stages were tuned before.
-    """
+    """The side of a network's input in pixels, and the hashes of its packaged weights and its 8-bit file."""
 
     size: int
     sha256: str
-    eight_bits: str
+    eight_bits: str  # of the included file; the last stages were tuned before
 
 
 DIMS = {"pooled": 1280, "logits": 1000}  # of the arrays of each network
@@ -124,8 +121,8 @@ def lite_network(
 
     Args:
         kind: names the network; one in 8 bits is read from its included file.
-        outputs: DIMS or MAP_CHANNELS.
-        side: the side of the squares in pixels; for MAP_CHANNELS any side divisible by 32.
+        outputs: DIMS or MAP_CHANNELS, for which the side must be divisible by 32.
+        side: of the squares, in pixels.
         device: "cpu", one core a call, or a device of PyTorch. Features of 8-bit networks are always computed
             on the CPU; their maps, which are those of the packaged network, are computed by PyTorch on a GPU.
         run: the folder of the run whose files hold tuned weights, or the network.

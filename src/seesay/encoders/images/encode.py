@@ -42,10 +42,7 @@ def encode_images(
 ) -> list[Arrays]:
     """Compute the features of images, each decoded once for all encoders; return the arrays of each encoder.
 
-    Args:
-        encoders: the encoders.
-        images: encoded bytes, such as JPEG, or pixels (h, w, 3) uint8.
-        names: of the images, for error messages.
+    Images are encoded bytes, such as JPEG, or pixels (h, w, 3) uint8; error messages have their names.
 
     Raises:
         ImageError: an image is broken.
@@ -96,19 +93,10 @@ class Filled:
     stores: list[ArrayStore] = field(default_factory=list)  # of each encoder's source
 
 
-def fill_stores(
-    encoders: Sequence[ImageEncoder],
-    folder: Path,
-    images: Sequence[CorpusImage],
-) -> Filled:
+def fill_stores(encoders: Sequence[ImageEncoder], folder: Path, images: Sequence[CorpusImage]) -> Filled:
     """Encode the images that are missing in the stores under `folder`.
 
     Finished batches are stored, so an interrupted call can be resumed.
-
-    Args:
-        encoders: the encoders whose stores are filled.
-        folder: the parent folder of the stores.
-        images: the images to encode.
 
     Example:
         >>> from pathlib import Path
@@ -180,11 +168,8 @@ def missing_features(
 ) -> tuple[Filled, Features]:
     """Encode those of a few images that are missing; return new keys and their features for each encoder.
 
-    Args:
-        encoders: encoders whose features are computed from pixels.
-        stores: the content keys that can be skipped, for each encoder.
-        claims: marks the images that a thread encodes, by content key; shared by all threads.
-        images: the images to encode.
+    `stores` have the content keys that each encoder can skip; `claims`, which all threads share, marks the
+    images that a thread encodes.
     """
     side, chunk = decoded_side(encoders), Filled()
     wanted: list[list[tuple[str, Any]]] = [[] for _ in encoders]

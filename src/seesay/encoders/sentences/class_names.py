@@ -45,9 +45,7 @@ def class_vectors(encode: Callable[[Sequence[str]], Vectors]) -> Vectors:
     """Compute a vector of each class, (1000, d), halfway between those of its name and its description.
 
     Classes that are not what a word in their name says, such as "hot dog", are moved away from that word.
-
-    Args:
-        encode: computes unit vectors (m, d) of sentences; MiniLM takes half a minute for these.
+    `encode` computes unit vectors (m, d) of sentences; MiniLM takes half a minute for these.
     """
     names, descriptions = class_names(), _read("imagenet1k_gpt_names_descriptions.json")
     described = [

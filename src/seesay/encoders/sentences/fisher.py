@@ -119,15 +119,10 @@ _ICA_TOLERANCE, _ICA_ITERATIONS = 1e-4, 200
 
 
 def fisher_vectors(bags: Bags, words: Floats, mixture: Mixture) -> Vectors:
-    """Average the Fisher-normalised log-likelihood gradients over the words of each sentence.
+    """Average the Fisher-normalised log-likelihood gradients over the words of each of m sentences.
 
-    Args:
-        bags: the words of m sentences; a sentence without words becomes zeros.
-        words: the distinct words' vectors as the mixture models them, (v, d).
-        mixture: k centres over d dimensions.
-
-    Returns:
-        (m, k · 2 · d): for each centre the gradient for its location, then for its scale.
+    `words` (v, d) are the distinct words' vectors as the mixture of k centres models them. Returns
+    (m, k · 2 · d): for each centre the gradient for its location, then for its scale; zeros without words.
     """
     k, d = mixture.location.shape
     shares = bags.shares().tocsc()
