@@ -30,8 +30,7 @@ def data(
     """Read a corpus; print its counts, issues and vocabulary."""
     from seesay.data.summary import summarise
     from seesay.encoders.sentences.base import load_sentence_encoder
-    from seesay.encoders.sentences.similar import similar_summary
-    from seesay.text.vocabulary import rare_word_summary
+    from seesay.text.vocabulary import rare_word_summary, similar_summary
 
     corpus = reading.read(folder, phrases)
     summary = summarise(corpus, check)
@@ -39,7 +38,7 @@ def data(
     if not corpus.has_boxes:
         words = {"rare_words": rare_word_summary(corpus)}
         if similar:
-            words["similar_sentences"] = similar_summary(corpus, load_sentence_encoder("minilm-int8"))
+            words["similar_sentences"] = similar_summary(corpus, load_sentence_encoder("minilm-int8").encode)
     if as_json:
         console.print_json(summary | words)
     else:

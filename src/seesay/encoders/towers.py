@@ -103,31 +103,19 @@ class TimmEncoder(ImageEncoder):
 
 
 def open_clip_model(settings: EncoderSettings, device: str) -> ClipModel:
-    """Load both towers of a model of open_clip onto a device.
-
-    Raises:
-        SeesayError: the model does not exist, cannot be loaded, or brings code of its own.
-        MissingExtraError: the library is not installed.
-    """
-    settings = checked_model(settings)
-    with _in_one_line(settings):
+    """Load both towers of a model of open_clip onto a device; see `_loading`."""
+    with _loading(settings) as checked:
         from seesay.encoders.networks.hub import load_clip
 
-        return load_clip(settings, device)
+        return load_clip(checked, device)
 
 
 def load_timm_network(settings: EncoderSettings, run: Path | None = None) -> TimmNetwork:
-    """Load a network of timm; `run` is the folder of the run that holds tuned weights.
-
-    Raises:
-        SeesayError: the network does not exist, or cannot be loaded.
-        MissingExtraError: the library is not installed.
-    """
-    settings = checked_model(settings)
-    with _in_one_line(settings):
+    """Load a network of timm; `run` is the folder of the run that holds tuned weights; see `_loading`."""
+    with _loading(settings) as checked:
         from seesay.encoders.networks.hub import load_timm
 
-        return load_timm(settings, run)
+        return load_timm(checked, run)
 
 
 def checked_model(settings: EncoderSettings) -> EncoderSettings:
@@ -144,11 +132,16 @@ def checked_model(settings: EncoderSettings) -> EncoderSettings:
 
 
 @contextmanager
-def _in_one_line(settings: EncoderSettings) -> Iterator[None]:
-    """Turn whatever a library raises, such as for an unknown name or no network, into a SeesayError."""
+def _loading(settings: EncoderSettings) -> Iterator[EncoderSettings]:
+    """Yield checked settings; whatever a library raises while it loads the model becomes a SeesayError.
+
+    Raises:
+        SeesayError: the model does not exist, cannot be loaded, or brings code of its own.
+        MissingExtraError: the library is not installed.
+    """
     try:
         with naming_extras(of="hub"):
-            yield
+            yield checked_model(settings)
     except SeesayError:
         raise
     except Exception as failure:

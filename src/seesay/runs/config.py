@@ -29,62 +29,35 @@ _MOST_NUMBERS = 1 << 22  # features of an image; the matcher is built for them b
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """One side of a matcher as an ONNX graph beside the weights.
+    """One side of a matcher as an ONNX graph beside the weights."""
 
-    Attributes:
-        digest: SHA-256 of its file.
-        weights: names of its tensors in `weights.safetensors`.
-    """
-
-    digest: str
-    weights: tuple[str, ...]
+    digest: str  # SHA-256 of its file
+    weights: tuple[str, ...]  # names of its tensors in `weights.safetensors`
 
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """The metadata of a run, available without loading its matcher.
+    """The metadata of a run, available without loading its matcher."""
 
-    Attributes:
-        name: of the recipe, or of a CLIP model.
-        matcher: the settings that PyTorch builds the matcher from, `kind` among them, unchecked.
-        encoders: the image encoders; the region encoder of a grounding run.
-        arrays: the names of the image encoders' arrays that are concatenated.
-        sentence_encoder: the sentence encoder, if there is one.
-        regions: the region settings of a grounding run, unchecked; None for a run of whole images.
-        image_dims: widths of the concatenated arrays of image features.
-        sentence_dim: width of the sentence encoder's vectors; 0 without one.
-        embeds: whether it embeds both sides and can be indexed; a pair matcher scores pairs.
-        asymmetric: whether queries and gallery items are embedded differently.
-        predicts_concepts: whether it classifies images by concepts instead of matching them with sentences.
-        instances: the number of instances in an image's features; None for a single vector.
-        max_words: the maximum number of words that are read; None for all.
-        dim: length of an embedding, known after export.
-        logit_scale: the factor of the inner product in a score; 1 except for CLIP models.
-        logit_bias: the bias added to it; 0 except for CLIP models.
-        calibration: the fitted calibration of probabilities, or None.
-        weights: SHA-256 of the weights that the graphs belong to; None without graphs.
-        graphs: the exported sides of the matcher, by the names of their files without `.onnx`.
-    """
-
-    name: str
-    matcher: Mapping[str, Any]
-    encoders: tuple[EncoderSettings, ...]
-    arrays: tuple[str, ...]
+    name: str  # of the recipe, or of a CLIP model
+    matcher: Mapping[str, Any]  # the settings that PyTorch builds it from, `kind` among them, unchecked
+    encoders: tuple[EncoderSettings, ...]  # of images; of a grounding run, that of regions
+    arrays: tuple[str, ...]  # the names of the image encoders' arrays that are concatenated
     sentence_encoder: EncoderSettings | None
-    regions: Mapping[str, Any] | None
-    image_dims: tuple[int, ...]
-    sentence_dim: int
-    embeds: bool
-    asymmetric: bool
-    predicts_concepts: bool = False
-    instances: int | None = None
-    max_words: int | None = None
-    dim: int | None = None
-    logit_scale: float = 1.0
-    logit_bias: float = 0.0
-    calibration: Calibration | ScoreCalibration | None = None
-    weights: str | None = None
-    graphs: Mapping[str, Graph] = field(default_factory=dict)
+    regions: Mapping[str, Any] | None  # unchecked settings of a grounding run; None for whole images
+    image_dims: tuple[int, ...]  # widths of the concatenated arrays of image features
+    sentence_dim: int  # width of the sentence encoder's vectors; 0 without one
+    embeds: bool  # both sides, so that it can be indexed; a pair matcher scores pairs
+    asymmetric: bool  # queries and gallery items are embedded differently
+    predicts_concepts: bool = False  # classifies images by concepts instead of matching them with sentences
+    instances: int | None = None  # in an image's features; None for a single vector
+    max_words: int | None = None  # that are read of a sentence; None for all
+    dim: int | None = None  # length of an embedding, known after export
+    logit_scale: float = 1.0  # the factor of the inner product in a score; others are of CLIP models
+    logit_bias: float = 0.0  # added to it; others are of CLIP models
+    calibration: Calibration | ScoreCalibration | None = None  # of probabilities
+    weights: str | None = None  # SHA-256 of the weights that the graphs belong to; None without graphs
+    graphs: Mapping[str, Graph] = field(default_factory=dict)  # by the names of their files without `.onnx`
 
     @property
     def kind(self) -> str:

@@ -60,29 +60,19 @@ _IMAGES = 1 << 10  # images whose features are checked or joined at a time
 
 @dataclass(frozen=True)
 class Inputs:
-    """One split as inputs of a matcher. For phrases, it has regions instead of image features.
+    """One split as inputs of a matcher. For phrases, it has regions instead of image features."""
 
-    Attributes:
-        corpus: its images and sentences, without broken images and their sentences; of phrases, all.
-        features: joined image features, (n, d), float16 if all are stored so; of phrases (n, 0).
-        sentences: its m sentences.
-        image_of_sentence: for each sentence the row of its image, (m,).
-        broken: images that cannot be decoded.
-        image_dims: widths of the concatenated arrays of features.
-        regions: for each image its proposals, then the true boxes of its phrases, then boxes near these if
-            the recipe learns from such; empty for a broken image.
-        proposals: the number of proposals of each image, (n,).
-        true_region: for each phrase the index of its true region in its image, (m,).
-    """
-
-    corpus: Corpus
-    features: NDArray[np.floating]
-    sentences: PreparedSentences
-    image_of_sentence: NDArray[np.int64]
-    broken: list[ImageError]
-    image_dims: tuple[int, ...]
+    corpus: Corpus  # without broken images and their sentences; of phrases, all
+    features: NDArray[np.floating]  # joined image features, (n, d), float16 if all are stored so
+    sentences: PreparedSentences  # m of them
+    image_of_sentence: NDArray[np.int64]  # for each sentence the row of its image, (m,)
+    broken: list[ImageError]  # images that cannot be decoded
+    image_dims: tuple[int, ...]  # widths of the concatenated arrays of features
+    # For each image its proposals, then the true boxes of its phrases, then boxes near these if the recipe
+    # learns from such; empty for a broken image.
     regions: Sequence[Regions] = ()
-    proposals: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    proposals: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  # of each image, (n,)
+    # For each phrase the index of its true region in its image, (m,).
     true_region: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def of_first_images(self, count: int) -> Inputs:
@@ -262,18 +252,15 @@ def _precomputed_features(
         if not finite.all():
             name = part.images[images[start + int(np.argwhere(~finite)[0, 0])]].name
             raise SeesayError(f"{place}: the features of image {name} contain NaN or infinity.")
-    return given if instances is None else _joined_instances(given, instances, place)
-
-
-def _joined_instances(given: NDArray[np.floating], wanted: int, root: Path) -> NDArray[np.floating]:
-    """Concatenate instances (n, i, d) to (n, wanted·d), padded with zeros."""
-    if given.ndim != 3 or given.shape[1] > wanted:
+    if instances is None:
+        return given
+    if given.ndim != 3 or given.shape[1] > instances:
         found = f"{given.shape[1]} regions" if given.ndim == 3 else "global features"
         raise SeesayError(
-            f"{root}: {found} per image, but the matcher takes {wanted} instances; "
+            f"{place}: {found} per image, but the matcher takes {instances} instances; "
             "set matcher.instances to N for features of regions (n, N, d)."
         )
-    missing = wanted - given.shape[1]
+    missing = instances - given.shape[1]
     padded = np.pad(given, ((0, 0), (0, missing), (0, 0))) if missing else given
     return padded.reshape(len(given), -1)
 

@@ -32,15 +32,10 @@ class Embeddings(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """How well each of n images matches each of m sentences: a matrix (n, m), or embeddings.
+    """How well each of n images matches each of m sentences: a matrix (n, m), or embeddings."""
 
-    Attributes:
-        image_queries: the scores if images are the queries.
-        sentence_queries: the scores if sentences are the queries; None if they are the same.
-    """
-
-    image_queries: Matrix | Embeddings
-    sentence_queries: Matrix | Embeddings | None = None
+    image_queries: Matrix | Embeddings  # the scores if images are the queries
+    sentence_queries: Matrix | Embeddings | None = None  # None if those of sentences are the same
 
     def ranks(self, images: Selection, sentences: Selection, own: Ints) -> Ranks:
         """Rank a part of the split; `own` is for each of its sentences the row of its image in the part."""

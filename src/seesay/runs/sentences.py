@@ -17,17 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class PreparedSentences:
-    """m sentences, the NumPy counterpart of `seesay.matchers.Sentences`.
+    """m sentences, the NumPy counterpart of `seesay.matchers.Sentences`."""
 
-    Attributes:
-        words: all their word ids, one sentence after the other, (total,) int64.
-        lengths: words in each, (m,) int64, at least 1.
-        vectors: vectors of the sentence encoder, (m, d) float32; (m, 0) without one.
-    """
-
-    words: NDArray[np.int64]
-    lengths: NDArray[np.int64]
-    vectors: NDArray[np.float32]
+    words: NDArray[np.int64]  # all their word ids, one sentence after the other, (total,)
+    lengths: NDArray[np.int64]  # words in each, (m,), at least 1
+    vectors: NDArray[np.float32]  # of the sentence encoder, (m, d); (m, 0) without one
 
     def __len__(self) -> int:
         """Return the number of sentences."""

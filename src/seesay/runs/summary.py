@@ -58,44 +58,29 @@ class GateSummary(_Summary):
 
 
 class TrainingSummary(_Summary):
-    """The summary of a training, with the best epoch on val.
-
-    Attributes:
-        monitor: the val metric that chose the epoch; `best` is its value.
-        best_val: the result of that epoch on val.
-        concepts: the numbers of concepts that were `wanted` and `kept`.
-        train: the size of the split: `images`, `sentences` or `phrases`, and what its task counts, such as
-            sentences that are `shared_sentences` of several images.
-        val: the size of that split.
-        seconds: of training, the members' included.
-        machine: the machine on which the training ended; members have their own.
-        teacher: the fingerprint of the teacher.
-        improving: whether the last epoch of the schedule was the best, so that more epochs may help.
-        uncalibrated: the reason why no probabilities were fitted to val; None if they were, or are not
-            needed.
-    """
+    """The summary of a training, with the best epoch on val."""
 
     recipe: str
     seed: int
     corpus: CorpusPlace
     epochs: int | None = None
     best_epoch: int | None = None
-    seconds: float
-    train: Size
+    seconds: float  # of training, the members' included
+    train: Size  # `images`, `sentences` or `phrases`, and what the task counts, such as `shared_sentences`
     val: Size
     broken_images: tuple[str, ...] = ()
-    concepts: dict[str, int] | None = None
+    concepts: dict[str, int] | None = None  # the numbers that were `wanted` and `kept`
     members: dict[str, MemberSummary] | None = None
     gates: dict[str, GateSummary] | None = None
-    teacher: str | None = None
+    teacher: str | None = None  # its fingerprint
     vocabulary: int
     versions: dict[str, str]
-    machine: str
-    monitor: str
-    best: float
-    best_val: dict[str, JsonValue]
-    improving: bool | None = None
-    uncalibrated: str | None = None
+    machine: str  # on which the training ended; members have their own
+    monitor: str  # the val metric that chose the epoch
+    best: float  # its value
+    best_val: dict[str, JsonValue]  # the result of that epoch on val
+    improving: bool | None = None  # the last epoch of the schedule was the best: more may help
+    uncalibrated: str | None = None  # why no probabilities were fitted to val, if they were needed
 
     def save(self, folder: Path) -> None:
         """Write the summary into a run's folder."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.arrays import Vectors
 from seesay.paths import read_small_json, replace_text, unusable
 from seesay.text.tokens import tokenize, without_accents
 
@@ -131,3 +133,30 @@ def rare_word_summary(corpus: Corpus) -> dict[str, Any]:
     counts, texts = word_counts(corpus.split("train").texts()), corpus.split("test").texts()
     words = sorted(word_counts(texts), key=lambda word: (-counts[word], word))
     return {**figure_1(texts, counts), "frequencies": {word: counts[word] for word in words}}
+
+
+SIMILAR = 0.65  # the cosine with which as many images of COCO have ten similar pairs as in the paper
+_OF_IMAGE = 5  # sentences of an image; further ones do not count
+
+
+def similar_summary(
+    corpus: Corpus, encode: Callable[[Sequence[str]], Vectors], threshold: float = SIMILAR
+) -> dict[str, int | float | list[float]]:
+    """Compute the percentage of `images` with 0, 1, … 10 similar pairs of sentences (`by_pairs`).
+
+    This is Figure 1 of Ke, Li, Wang and Li (2017), who take the pairs among an image's five sentences that a
+    network calls similar (Mueller and Thyagarajan 2016), by an unpublished threshold. Here a pair is similar
+    if the cosine of its vectors reaches a threshold. Images with fewer than five sentences do not count.
+    """
+    texts: dict[int, list[str]] = {}
+    for sentence in corpus.sentences:
+        texts.setdefault(sentence.image, []).append(sentence.text)
+    chosen = [some[:_OF_IMAGE] for some in texts.values() if len(some) >= _OF_IMAGE]
+    vectors = encode([text for some in chosen for text in some])
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = (vectors / np.maximum(lengths, 1e-12)).reshape(len(chosen), _OF_IMAGE, vectors.shape[1])
+    left, right = np.array(list(combinations(range(_OF_IMAGE), 2))).T
+    pairs = (np.einsum("npd,npd->np", vectors[:, left], vectors[:, right]) >= threshold).sum(axis=1)
+    shares = np.bincount(pairs, minlength=len(left) + 1) / max(len(pairs), 1)
+    by_pairs = [round(100 * float(share), 2) for share in shares]
+    return {"images": len(pairs), "threshold": threshold, "by_pairs": by_pairs}

@@ -39,29 +39,17 @@ _computing = threading.Lock()  # PyTorch uses all cores for one call
 
 @dataclass(frozen=True)
 class ClipModel:
-    """Both towers of a model of open_clip on a device.
+    """Both towers of a model of open_clip on a device; their vectors are not normalised."""
 
-    Attributes:
-        dim: length of the vectors.
-        size: the longer side in pixels of the image tower's input.
-        prepared: makes the image tower's input, (3, height, width), of pixels (h, w, 3).
-        encode_images: maps n of these to "pooled", vectors (n, dim), not normalised.
-        encode_texts: maps m sentences to vectors (m, dim), not normalised.
-        logit_scale: the factor of the cosine, not its logarithm.
-        logit_bias: what is added to it.
-        image_fingerprint: identifies weights and preprocessing.
-        text_fingerprint: identifies weights and vocabulary.
-    """
-
-    dim: int
-    size: int
-    prepared: Callable[[Pixels], NDArray[Any]]
-    encode_images: Callable[[NDArray[Any]], dict[str, Vectors]]
-    encode_texts: Callable[[Sequence[str]], Vectors]
-    logit_scale: float
-    logit_bias: float
-    image_fingerprint: str
-    text_fingerprint: str
+    dim: int  # length of the vectors
+    size: int  # the longer side in pixels of the image tower's input
+    prepared: Callable[[Pixels], NDArray[Any]]  # its input, (3, height, width), of pixels (h, w, 3)
+    encode_images: Callable[[NDArray[Any]], dict[str, Vectors]]  # n of these to "pooled", (n, dim)
+    encode_texts: Callable[[Sequence[str]], Vectors]  # m sentences to (m, dim)
+    logit_scale: float  # the factor of the cosine, not its logarithm
+    logit_bias: float  # what is added to it
+    image_fingerprint: str  # of weights and preprocessing
+    text_fingerprint: str  # of weights and vocabulary
 
 
 @lru_cache(maxsize=2)

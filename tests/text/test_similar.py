@@ -9,7 +9,7 @@ import numpy as np
 
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.encoders.sentences.base import SentenceEncoder
-from seesay.encoders.sentences.similar import similar_summary
+from seesay.text.vocabulary import similar_summary
 
 
 class ByLength(SentenceEncoder):
@@ -33,7 +33,7 @@ def test_pairs_are_counted() -> None:
         for some in lengths
         if len(some) > 4
     ]
-    found = similar_summary(corpus, ByLength(), 0.8)
+    found = similar_summary(corpus, ByLength().encode, 0.8)
     counts = np.bincount(expected, minlength=11)
     assert expected[-1] == 10
     assert found["by_pairs"] == (100 * counts / len(expected)).round(2).tolist()
@@ -42,11 +42,11 @@ def test_pairs_are_counted() -> None:
 def test_the_summary_is_of_shares() -> None:
     images = tuple(CorpusImage(f"{i}.jpg", "train") for i in range(4))
     sentences = tuple(Sentence("x" * n, i) for i in range(4) for n in ([2] * 5 if i else [1, 1, 1, 1, 6]))
-    found = similar_summary(Corpus("drawn", Path("drawn"), images, sentences), ByLength())
+    found = similar_summary(Corpus("drawn", Path("drawn"), images, sentences), ByLength().encode)
     assert found == {"images": 4, "threshold": 0.65, "by_pairs": [0, 0, 0, 0, 0, 0, 25, 0, 0, 0, 75]}
 
 
 def test_no_image_with_five_sentences() -> None:
     images, sentences = (CorpusImage("a.jpg", "train"),), (Sentence("a dog", 0),)
     corpus = Corpus("drawn", Path("drawn"), images, sentences)
-    assert similar_summary(corpus, ByLength())["by_pairs"] == [0.0] * 11
+    assert similar_summary(corpus, ByLength().encode)["by_pairs"] == [0.0] * 11
