@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from benchmarks._harness import arguments, report
 from seesay.data.readers import read_corpus
-from seesay.metrics import auc, average_precision, calibration_error
+from seesay.metrics import auc, average_precision
 from seesay.runs.calibration import FITS
 from seesay.search import Index
 from seesay.text.concepts import nouns
@@ -120,7 +120,7 @@ def measured(photos: Path, labels: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "first right": 100 * float(np.mean(right)),
         "mAP": 100 * float(np.mean(precisions)),
         "absent": len(absent),
-        **_told_apart(present, missing, calibration_error(chances, outcomes)),
+        **_told_apart(present, missing, _calibration_error(chances, outcomes)),
         "reported": 100 * float(np.mean(reported)),
         "reported without": 100 * float(np.mean(without)),
         "false alarms": 100 * float(np.mean(lost)),
@@ -285,13 +285,19 @@ def _largest(boxes: Sequence[dict[str, Any]]) -> str:
     return max(areas, key=areas.__getitem__, default="")
 
 
+def _calibration_error(chances: NDArray[np.float64], outcomes: NDArray[np.bool_]) -> float:
+    """Return the expected calibration error in ten bins (Guo et al., ICML 2017)."""
+    excess = np.bincount(np.minimum((10 * chances).astype(int), 9), chances - outcomes, 10)
+    return float(np.abs(excess).sum() / len(chances))
+
+
 def _figures(rows: Sequence[tuple[float, float, bool]]) -> dict[str, float]:
     present, missing = [row[0] for row in rows], [row[1] for row in rows]
     outcomes = np.array([*(row[2] for row in rows), *[False] * len(rows)])
     return {
         "queries": len(rows),
         "first right": 100 * float(outcomes[: len(rows)].mean()),
-        **_told_apart(present, missing, calibration_error(np.array([*present, *missing]), outcomes)),
+        **_told_apart(present, missing, _calibration_error(np.array([*present, *missing]), outcomes)),
         "reported": 100 * float(np.mean(np.array(missing) < FITS)),
         "false alarms": 100 * float(np.mean(np.array(present) < FITS)),
     }

@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 from sklearn.metrics import average_precision_score
 
 from seesay.errors import SeesayError
-from seesay.metrics import auc, average_precision, calibration_error
+from seesay.metrics import auc, average_precision
 from seesay.metrics.bootstrap import intervals
 from seesay.metrics.paired_test import compare
 from seesay.metrics.precision import PrecisionSample, precisions_of_targets
@@ -96,6 +96,4 @@ def test_a_label_is_true_or_false() -> None:
     for labels in ([-1, 1, -1, 1], [1, 2, 1, 2]):
         with pytest.raises(SeesayError, match="labels: expected true or false, or 1 or 0"):
             auc([0.1, 0.9, 0.2, 0.8], labels)
-        with pytest.raises(SeesayError, match="outcomes: expected true or false"):
-            calibration_error([0.1, 0.9, 0.2, 0.8], labels)
     assert auc([0.1, 0.9, 0.2, 0.8], [0.0, 1.0, 0.0, 1.0]) == 1

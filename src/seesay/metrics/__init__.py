@@ -9,7 +9,7 @@ In rankings, ties count against the query, so that a constant scorer gains nothi
 from seesay.metrics.bootstrap import Interval, bootstrap
 from seesay.metrics.grounding_recall import grounding_recall
 from seesay.metrics.paired_test import PairedTest, paired_test
-from seesay.metrics.precision import auc, average_precision, calibration_error
+from seesay.metrics.precision import auc, average_precision
 from seesay.metrics.ranks import NO_ANSWER, Ranks, embedding_ranks, ranks
 from seesay.metrics.recall import RetrievalMetrics, mean_rank, median_rank, recall_at_k, retrieval_metrics
 
@@ -22,7 +22,6 @@ __all__ = [
     "auc",
     "average_precision",
     "bootstrap",
-    "calibration_error",
     "embedding_ranks",
     "grounding_recall",
     "mean_rank",

@@ -1,8 +1,6 @@
-"""Average precision, the area under the ROC curve, and the calibration error of probabilities."""
+"""Average precision, and the area under the ROC curve."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,8 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import MeanSample, Values, Weights
 from seesay.metrics.inputs import as_array, refuse_nan
-
-_BINS = 10  # of probabilities, for the calibration error
 
 
 def average_precision(scores: ArrayLike, targets: ArrayLike) -> NDArray[np.float64]:
@@ -97,48 +93,11 @@ def auc(values: ArrayLike, labels: ArrayLike) -> float | None:
     labelled = as_array(labels, "labels", len(found), kinds="fiub")
     refuse_nan(found, "values")
     refuse_nan(labelled, "labels")
-    _check_binary(labelled, "labels")
+    if (wrong := labelled[~np.isin(labelled, (0, 1))]).size:
+        raise SeesayError(f"labels: expected true or false, or 1 or 0, got {wrong[0]}.")
     positive = labelled.astype(bool)
     if positive.all() or not positive.any():
         return None
     others = np.sort(found[~positive])
     below = sum(np.searchsorted(others, found[positive], side).sum() for side in ("left", "right")) / 2
     return float(below / (positive.sum() * len(others)))
-
-
-def _check_binary(labels: NDArray[Any], name: str) -> None:
-    if (wrong := labels[~np.isin(labels, (0, 1))]).size:
-        raise SeesayError(f"{name}: expected true or false, or 1 or 0, got {wrong[0]}.")
-
-
-def calibration_error(probabilities: ArrayLike, outcomes: ArrayLike) -> float:
-    """Compute the expected calibration error of probabilities.
-
-    It is the mean over ten bins of probabilities, weighted by size, of the distance between the mean
-    probability and the share of true outcomes (Guo et al., ICML 2017).
-
-    Args:
-        probabilities: (n,), from 0 to 1.
-        outcomes: (n,), true or 1 for true outcomes; NaN for unknown ones, which are left out.
-
-    Returns:
-        From 0 to 1; NaN if no outcome is known.
-
-    Raises:
-        SeesayError: a shape is wrong, a probability is NaN or not from 0 to 1, or an outcome is neither true
-            nor false.
-
-    >>> round(calibration_error([0.9, 0.8, 0.1], [True, False, False]), 3)
-    0.333
-    """
-    found = as_array(probabilities, "probabilities", "n")
-    came_true = as_array(outcomes, "outcomes", len(found), kinds="fiub")
-    refuse_nan(found, "probabilities")
-    _check_binary(came_true[~np.isnan(came_true)], "outcomes")
-    if found.size and not 0 <= found.min() <= found.max() <= 1:
-        wrong = found[(found < 0) | (found > 1)][0]
-        raise SeesayError(f"probabilities: expected numbers from 0 to 1, got {wrong:g}.")
-    known = ~np.isnan(came_true)
-    bins = np.minimum((found[known] * _BINS).astype(int), _BINS - 1)
-    excess = np.bincount(bins, (found - came_true)[known], _BINS)
-    return float(np.abs(excess).sum() / known.sum()) if known.any() else float("nan")

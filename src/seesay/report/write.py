@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date
+from datetime import date, datetime
+from importlib.metadata import version
 from pathlib import Path
 
+from seesay import __version__
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import LEVEL, RESAMPLES
@@ -14,21 +19,24 @@ from seesay.protocols.base import PROTOCOLS, Content, Options, Result
 from seesay.protocols.evaluate import Entry, measure, subject_of
 from seesay.protocols.score_fusion import check_same, distinct
 from seesay.protocols.subject import RunSubject
+from seesay.recipes.load import dump_recipe
 from seesay.recipes.table import corpus_title
 from seesay.report.grounding import add_boxes, add_grounding
 from seesay.report.page import Page
-from seesay.report.provenance import add_provenance
 from seesay.report.queries import SEED, Measured, SplitQueries, add_queries
 from seesay.report.training import add_training
-from seesay.results.formats import Cell, Table, numbers, tag
+from seesay.results.formats import Cell, Html, Table, numbers, tag
 from seesay.results.paper_table import differences_table
 from seesay.results.published import find_published, measured_otherwise
-from seesay.results.rows import differences
+from seesay.results.rows import differences, encoder_and_crops, source_commit
+from seesay.runs.config import RECIPE
 from seesay.runs.run import Run
+from seesay.runs.summary import TrainingSummary, is_finished
 from seesay.text.vocabulary import word_counts
 
 FORMATS = (".html",)
 _MAX_NAMED = 4  # runs in the title
+_PACKAGES = ("torch", "onnxruntime", "numpy")
 
 
 def short_names(entries: Sequence[Entry]) -> list[str]:
@@ -69,7 +77,13 @@ def write_report(
         subject = subject_of(entry, corpus, split, protocol)
         measured.append(Measured(name, subject, measure(subject, protocol, options)))
     if corpus.has_boxes:
-        _add_localization(page, measured)
+        add_grounding(page, measured)
+        add_boxes(page, measured)
+        page.section("Training")
+        for each in measured:
+            page.add(tag("h3", each.name))
+            if each.subject.run is not None:
+                add_training(page, each.subject.run)
     else:
         check_same([each.subject for each in measured])
         _add_recalls(page, measured, corpus.name)
@@ -77,20 +91,10 @@ def write_report(
         words = word_counts(corpus.split("train").texts()) if "train" in corpus.splits else None
         _add_answers(page, measured, words, chosen)
     runs = {each.name: each.subject.run for each in measured if each.subject.run is not None}
-    add_provenance(page, runs, corpus, split)
+    _add_provenance(page, runs, corpus, split)
     with writing(out) as beside:
         beside.write_text(page.html(), encoding="utf-8")
     return {each.name: each.result for each in measured}
-
-
-def _add_localization(page: Page, measured: Sequence[Measured]) -> None:
-    add_grounding(page, measured)
-    add_boxes(page, measured)
-    page.section("Training")
-    for each in measured:
-        page.add(tag("h3", each.name))
-        if each.subject.run is not None:
-            add_training(page, each.subject.run)
 
 
 def _add_recalls(page: Page, runs: Sequence[Measured], corpus: str) -> None:
@@ -168,3 +172,58 @@ def _add_answers(
         )
         hardest = SplitQueries.hardest(split, each.subject.retrieval_sample().ranks)
         add_queries(page, [each], hardest, words, captions)
+
+
+def _add_provenance(page: Page, runs: Mapping[str, Run], corpus: Corpus, split: str) -> None:
+    """Add the data, versions and machine, then the training and recipe of each run."""
+    page.section("Where it comes from")
+    content = Content.of(corpus.split(split))
+    packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
+    python = ".".join(map(str, sys.version_info[:3]))
+    about = [
+        ("corpus", f"{corpus.name}, {corpus.root.resolve()}"),
+        ("split", f"{split}: {content}"),
+        ("digest", f"{content.digest} (of the split's texts and boxes, as in recorded rows)"),
+        ("versions", f"seesay {__version__}, Python {python}, {packages}"),
+        ("machine", f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"),
+        ("measured", datetime.now().astimezone().isoformat(" ", "minutes")),
+    ]
+    commit = source_commit(Path.cwd())
+    page.add(_definitions(about + ([("commit", commit)] if commit else [])))
+    for name, run in runs.items():
+        page.add(tag("h3", name))
+        if run.has_recipe and run.recipe.corpus:
+            page.add(_definitions(_about_run(run)), tag("pre", dump_recipe(run.recipe)))
+            continue
+        score = f"{run.config.logit_scale:.4g} × cosine {run.config.logit_bias:+.4g}"
+        weights = f"{run.fingerprint} (of all weights, the preprocessing and the words or tokenizer)"
+        about = [("model", run.name), ("hash", weights), *([("score", score)] if run.embeds else [])]
+        training = "none here: zero-shot" if run.has_recipe else f"not recorded (no {RECIPE})"
+        page.add(_definitions([*about, ("training", training)]))
+
+
+def _definitions(pairs: Sequence[tuple[str, str]]) -> Html:
+    return tag("dl", *(part for name, value in pairs for part in (tag("dt", name), tag("dd", value))))
+
+
+def _about_run(run: Run) -> list[tuple[str, str]]:
+    recipe = run.recipe
+    encoders, crops = encoder_and_crops(recipe)
+    words = f"by their words, of {len(run.vocabulary.words):,} known"
+    found = [
+        ("run", str(run.folder.resolve())),
+        ("recipe", f"{recipe.name}, {recipe.about}"),
+        ("seed", str(recipe.seed)),
+        ("images", f"{encoders}, {crops}"),
+        ("sentences", str(recipe.sentence_encoder or words)),
+        ("departures", "; ".join(differences(recipe)) or "none named"),
+    ]
+    if is_finished(run.folder):
+        summary = TrainingSummary.load(run.folder)
+        epochs = f"{summary.epochs} epochs, " if summary.epochs else ""
+        versions = ", ".join(f"{name} {number}" for name, number in summary.versions.items())
+        found += [
+            ("training", f"{epochs}{summary.seconds:,.0f} s; val {summary.monitor} {summary.best:.1f}"),
+            ("trained with", f"{versions}; {summary.machine}"),
+        ]
+    return found

@@ -197,14 +197,23 @@ class CorpusBuilder:
             self.issues.add(TWO_SPLITS, f"{name}: {known or 'none'}, {split or 'none'}")
         return at
 
-    def sentence(self, text: str, image: int | None, where: str) -> None:
+    def sentence(self, text: str, image: int | None, where: str, identifier: int | str | None = None) -> None:
         """Add a sentence, with white space collapsed, to an image, unless the image is None (missing).
 
-        `where` is the sentence's place, for issues.
+        It is left out if one of the same id, image and text was added: corpora may number the sentences of
+        each split from 0, or all as 0, so the id alone does not tell. `where` is its place, for issues.
         """
+        text = _cleaned(text)
+        if identifier is not None:
+            if (sentence := (identifier, image, text)) in self._identified:
+                self.issues.add(REPEATED_ROW, where)
+                return
+            if identifier in self._ids:
+                self.issues.add(SHARED_ID, f"{where} id {identifier}")
+            self._ids.add(identifier)
+            self._identified.add(sentence)
         if image is None:
             return
-        text = _cleaned(text)
         if not text:
             self.issues.add(EMPTY_SENTENCE, where)
             return
@@ -212,21 +221,6 @@ class CorpusBuilder:
             self.issues.add(REPEATED_SENTENCE, where)
         self._seen.add((image, text))
         self._sentences.append(Sentence(text, image))
-
-    def is_repeated(self, identifier: int | str, text: str, image: int | None, where: str) -> bool:
-        """Return whether a sentence of that id was listed before, with the same image and text.
-
-        Corpora may number the sentences of each split from 0, or all as 0, so the id alone does not tell.
-        """
-        sentence = identifier, image, _cleaned(text)
-        is_repeated = sentence in self._identified
-        if is_repeated:
-            self.issues.add(REPEATED_ROW, where)
-        elif identifier in self._ids:
-            self.issues.add(SHARED_ID, f"{where} id {identifier}")
-        self._ids.add(identifier)
-        self._identified.add(sentence)
-        return is_repeated
 
     def row(self, captions: Sequence[str], image: int | None, name: str, where: str) -> None:
         """Add the sentences of a table's row, which is left out if its image or all sentences are missing.
@@ -277,17 +271,22 @@ class CorpusBuilder:
         if has_boxes:
             self._keep_described()
         if not self._images:
-            raise self._nothing_left()
+            why = [
+                f"{count} × {kind}; the first: {self.issues.examples[kind][0]}."
+                for kind, count in self.issues.counts.most_common()
+            ] or ["The list is empty."]
+            if MISSING_IMAGE in self.issues.counts:
+                why.append(f"Put the images below {self._images_root or self.root}.")
+            raise SeesayError(f"{self._path}: nothing left to use. {' '.join(why)}")
         unsplit = [image.name for image in self._images if image.split == _UNSPLIT]
         if unsplit:
             self.issues.add(SEEDED_SPLIT, f"{len(unsplit)} images")
         splits, sentences = seeded_splits(unsplit), tuple(self._sentences)
         images = tuple(replace(image, split=image.split or splits[image.name]) for image in self._images)
-        if sentences and not has_boxes:
-            described = {sentence.image for sentence in sentences}
-            for at, image in enumerate(images):
-                if at not in described:
-                    self.issues.add(NO_SENTENCES, image.name)
+        described = {sentence.image for sentence in sentences}
+        for at, image in enumerate(images if sentences and not has_boxes else ()):
+            if at not in described:
+                self.issues.add(NO_SENTENCES, image.name)
         if "finder" in vars(self) or self._path.is_dir():
             for path, source in self.finder.images:
                 if source not in used:
@@ -296,9 +295,10 @@ class CorpusBuilder:
             if file not in self._used:
                 self.issues.add(OTHER_FILE, str(file))
         root = self._path if has_boxes else self.root
-        found = root, images, sentences, self.issues, self.features, self._images_root
-        name = known_name(self.name, images, has_boxes)
-        return Corpus(name, *found, self.format, self.image_column, self.caption_column)
+        found = root, images, sentences, self.issues, self.features, self._images_root, self.format
+        return Corpus(
+            known_name(self.name, images, has_boxes), *found, self.image_column, self.caption_column
+        )
 
     def _keep_described(self) -> None:
         """Remove images without phrases; phrases of an image with equal boxes share a chain."""
@@ -310,15 +310,6 @@ class CorpusBuilder:
             if chain is None:
                 chain = chains.setdefault((phrase.image, frozenset(phrase.boxes)), f"boxes-{len(chains)}")
             self._sentences[at] = replace(phrase, image=position[phrase.image], chain=chain)
-
-    def _nothing_left(self) -> SeesayError:
-        why = [
-            f"{count} × {kind}; the first: {self.issues.examples[kind][0]}."
-            for kind, count in self.issues.counts.most_common()
-        ]
-        if MISSING_IMAGE in self.issues.counts:
-            why.append(f"Put the images below {self._images_root or self.root}.")
-        return SeesayError(f"{self._path}: nothing left to use. {' '.join(why) or 'The list is empty.'}")
 
     def _inside(self, box: Box, size: tuple[int, int], where: str) -> Box | None:
         x1, y1, x2, y2 = clip([box], *size)[0].tolist()

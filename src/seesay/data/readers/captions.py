@@ -113,8 +113,7 @@ def _add_listed_sentences(builder: CorpusBuilder, at: int, record: object, where
         else:
             text = need_text(sentence, "raw", spot)
         identifier = sentence.get("sentid")
-        if not isinstance(identifier, int | str) or not builder.is_repeated(identifier, text, at, spot):
-            builder.sentence(text, at, spot)
+        builder.sentence(text, at, spot, identifier if isinstance(identifier, int | str) else None)
 
 
 @register_reader
@@ -169,8 +168,8 @@ def _add_file(file: Path, builder: CorpusBuilder) -> None:
         identifier = f"{file.stem} {_id(record, 'id', where)}" if "id" in record else f"{file.stem} #{index}"
         if key not in position:
             builder.issues.add(UNKNOWN_IMAGE, f"{where} image_id {key}")
-        elif not builder.is_repeated(identifier, text, position[key], where):
-            builder.sentence(text, position[key], where)
+        else:
+            builder.sentence(text, position[key], where, identifier)
 
 
 def _id(record: object, key: str, where: str) -> str:
@@ -215,9 +214,7 @@ class FlickrTokenReader(Reader):
             name, text = key.rpartition("#")[0], match["text"] or ""
             split = splits.get(_stem(name))
             if split or not splits:
-                at = builder.find_image(name, split, where)
-                if not builder.is_repeated(key, text, at, where):
-                    builder.sentence(text, at, where)
+                builder.sentence(text, builder.find_image(name, split, where), where, key)
             elif name not in described:
                 builder.issues.add(NO_SPLIT_LISTED, f"{where} {name}")
             described.add(name)
