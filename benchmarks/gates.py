@@ -148,12 +148,12 @@ def split_of(run: Run, corpus: Corpus, split: str) -> Split:
     assert isinstance(matcher, GVSE)
     inputs = run_inputs(run, corpus, split)
     vectors = run.embed_features(inputs.features), run.embed_prepared(inputs.sentences)
-    with torch.inference_mode():  # the gate values t (GVSE, eq. 4)
-        images = torch.split(torch.from_numpy(np.asarray(inputs.features, np.float32)), _AT_ONCE)
-        of_images = [matcher.image_weights(part.to(run.device)) for part in images]
-        parts = inputs.sentences.split(_AT_ONCE)
-        of_sentences = [matcher.sentence_weights(part.to_tensors(run.device)) for part in parts]
-        weights = [torch.cat(t).double().cpu().numpy() for t in (of_images, of_sentences)]
+    weights = []
+    for gate, mine in zip((matcher.image_gate, matcher.sentence_gate), vectors, strict=True):
+        assert gate is not None
+        with torch.inference_mode():  # t of eq. 4
+            t = torch.sigmoid(gate(torch.from_numpy(np.asarray(mine, np.float32)).to(run.device)))
+        weights.append(t.double().cpu().numpy())
     return Split(inputs, vectors, *member_scores(*vectors, matcher.dims[0]), (weights[0], weights[1]))
 
 

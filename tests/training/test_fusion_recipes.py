@@ -91,8 +91,10 @@ def test_it_scores_as_its_members_runs_do_weighed_by_its_gates(corpus: Corpus, f
         metrics.append(member.score_prepared(theirs.features, theirs.sentences))
     assert np.allclose(run.score_prepared(inputs.features, inputs.sentences), sum(metrics), atol=1e-5)
     with torch.inference_mode():
-        by_image = run.matcher.image_weights(torch.from_numpy(inputs.features).float()).numpy()[:, None]
-        by_sentence = run.matcher.sentence_weights(inputs.sentences.to_tensors()).numpy()[None]
+        images = run.matcher.embed_images(torch.from_numpy(inputs.features).float())
+        sentences = run.matcher.embed_sentences(inputs.sentences.to_tensors())
+        by_image = run.matcher.image_gate(images).sigmoid().numpy()[:, None]
+        by_sentence = run.matcher.sentence_gate(sentences).sigmoid().numpy()[None]
     assert np.ptp(by_sentence) > 0
     # The standard protocol ranks each direction by the gates of its queries.
     owners = inputs.image_of_sentence

@@ -311,25 +311,12 @@ class GVSE(EmbeddingMatcher):
         """Return `embed_sentences`, weighted by the gate of sentences."""
         return self._weighted(self.embed_sentences(sentences), self.sentence_gate)
 
-    def image_weights(self, images: Tensor) -> Tensor:
-        """Return t of images, (n,): the probability of uncommon content; 1/2 without gates."""
-        return _weights(self.embed_images(images), self.image_gate)
-
-    def sentence_weights(self, sentences: SentencesLike) -> Tensor:
-        """Return t of sentences, (m,)."""
-        return _weights(self.embed_sentences(sentences), self.sentence_gate)
-
     def _weighted(self, vectors: Tensor, gate: Gate | None) -> Tensor:
         if gate is None:
             return vectors
-        t = _weights(vectors, gate)[:, None]
+        t = torch.sigmoid(gate(vectors).float())[:, None]
         first, second = torch.split(vectors, self.dims, dim=1)
         return torch.cat([t * first, (1 - t) * second], dim=1)
 
     def _matchers(self) -> list[EmbeddingMatcher]:
         return cast(list[EmbeddingMatcher], list(self.members))
-
-
-def _weights(vectors: Tensor, gate: Gate | None) -> Tensor:
-    """Return t of eq. 4, (n,)."""
-    return vectors.new_full((len(vectors),), 0.5) if gate is None else torch.sigmoid(gate(vectors).float())

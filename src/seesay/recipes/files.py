@@ -35,12 +35,9 @@ def included_recipes() -> Mapping[str, Values]:
 
 
 def find_recipe(name: str, corpus: str | None, settings_of: str | None = None) -> Values:
-    """Return the values of the recipe `name`, `corpus/name` or of a YAML file.
+    """Return the values of the recipe `name`, `corpus/name` or of a YAML file, for training on `corpus`.
 
-    Args:
-        name: of the recipe; `corpus/name` has the settings for that corpus, whatever it is trained on.
-        corpus: the corpus for training, if known.
-        settings_of: a corpus whose settings are preferred to those for `corpus`.
+    The settings are those for the corpus in the name, or else for `settings_of` or for `corpus`.
 
     Raises:
         SeesayError: the recipe does not exist, or is not for the corpus in its name.
@@ -51,11 +48,9 @@ def find_recipe(name: str, corpus: str | None, settings_of: str | None = None) -
             raise SeesayError(f"{name}: no such recipe file; `seesay recipes` lists the included recipes.")
         return values_for(read_yaml(path, name), (settings_of, corpus), name)
     named, slash, recipe = name.rpartition("/")
-    included = included_recipes()
-    if recipe not in included:
-        near = did_you_mean(recipe, included) or "."
+    if (values := included_recipes().get(recipe)) is None:
+        near = did_you_mean(recipe, included_recipes()) or "."
         raise SeesayError(f"No recipe '{name}'{near} `seesay recipes` lists them.")
-    values = included[recipe]
     if slash and named not in values["corpora"]:
         raise SeesayError(f"Recipe '{recipe}' is for {', '.join(values['corpora'])}, not for '{named}'.")
     return values_for(values, (named, settings_of, corpus), name)
@@ -131,12 +126,10 @@ def _variants(content: Values) -> dict[str, Values]:
 
 def _count_values(value: object, known: dict[int, int]) -> int:
     """Count the values in YAML including aliases, which could fill the memory if expanded."""
-    if not isinstance(value, dict | list):
-        return 1
-    if id(value) not in known:
+    if isinstance(value, dict | list) and id(value) not in known:
         inner = value.values() if isinstance(value, dict) else value
         known[id(value)] = 1 + sum(_count_values(each, known) for each in inner)
-    return known[id(value)]
+    return known.get(id(value), 1)
 
 
 class Change(NamedTuple):
@@ -194,13 +187,13 @@ def changes_of(given: Sequence[str | Change] | Mapping[str, object]) -> list[Cha
     """
     if not isinstance(given, Mapping):
         return [each if isinstance(each, Change) else Change.parse(each) for each in given]
-    changes = []
+    changes: dict[str, object] = {}
     for key, value in given.items():
         if isinstance(value, Mapping) and "kind" not in value:
-            changes += [Change(f"{key}.{inner}", _plain(each)) for inner, each in value.items()]
+            changes |= {f"{key}.{inner}": each for inner, each in value.items()}
         else:
-            changes.append(Change(key, _plain(value)))
-    return changes
+            changes[key] = value
+    return [Change(key, _plain(value)) for key, value in changes.items()]
 
 
 def _plain(value: object) -> object:

@@ -66,33 +66,32 @@ def load_recipe(
     """
     values, where = find_recipe(name, corpus, settings_of), name
     paper = values.pop("paper", None)
-    by_key: dict[str, Change] = {}
+    by_key: dict[str, str] = {}
     for each in changes_of(changes):
-        change = with_mapping(each, values, name, corpus, settings_of)
-        by_key[change.key] = change
-        values = with_change(values, change)
-    made = [by_key[key] for key in sorted(by_key)]  # members take a mapping before the keys in it
-    if made:
-        values["changes"] = list(map(str, made))
-        where = f"{name} with {', '.join(map(str, made))}"
+        change = _with_mapping(each, values, name, corpus, settings_of)
+        by_key[change.key] = str(change)
+        values = _with_change(values, change)
+    if by_key:
+        values["changes"] = [by_key[key] for key in sorted(by_key)]  # a mapping before the keys in it
+        where = f"{name} with {', '.join(values['changes'])}"
     recipe = validated(Recipe, values, where)
     if not is_file_name(recipe.name):  # folders of runs and members are named after it
         raise SeesayError(f"{where}: key 'name': '{ascii(recipe.name)[1:-1]}' cannot name a folder.")
-    departures = list(recipe.departures)
+    departures = recipe.departures
     if paper is not None and "departures" not in values:
         printed = validated(PrintedSettings, paper, f"{where}: key 'paper'")
         try:
-            departures = printed.departures_of(recipe.model_dump(mode="json"))
+            departures = tuple(printed.departures_of(recipe.model_dump(mode="json")))
         except SeesayError as failure:
             raise SeesayError(f"{where}: key 'paper.departures': {failure}") from failure
     if recipe.settings_of not in (None, recipe.corpus):
-        departures.append(f"the settings for {recipe.settings_of}, on {recipe.corpus}")
-    named = {"departures": tuple(departures), "seed": recipe.seed if seed is None else seed}
-    recipe = recipe.model_copy(update=named)
+        departures += (f"the settings for {recipe.settings_of}, on {recipe.corpus}",)
+    seed = recipe.seed if seed is None else seed
+    recipe = recipe.model_copy(update={"departures": departures, "seed": seed})
     return _with_members(recipe) if recipe.matcher.is_composed else recipe
 
 
-def with_mapping(
+def _with_mapping(
     change: Change, values: Values, name: str, corpus: str | None, settings_of: str | None = None
 ) -> Change:
     """Complete the key of a change to the recipe `name` with its mapping: `loss.margin` for `margin`.
@@ -127,7 +126,7 @@ def with_mapping(
     raise SeesayError(f"Recipe '{name}' has no key '{key}'{did_you_mean(key, known, KEYS_ALIKE) or '.'}")
 
 
-def with_change(values: Values, change: Change) -> Values:
+def _with_change(values: Values, change: Change) -> Values:
     """Return the values with a change; those of a composed recipe that only its members take are left out."""
     composed = _settings(MATCHERS, values.get("matcher"))
     of_matcher = change.key.startswith("matcher.") and issubclass(composed, ComposedSettings)
@@ -192,9 +191,8 @@ def member_recipes(composed: Recipe) -> list[Recipe]:
         raise SeesayError(f"Recipe '{composed.name}': a member is named twice; name each once.")
     for member in members:
         _check_member(composed, member)
-    for encoder in composed.encoders:
-        readers = [member.matcher for member in members if encoder in member.encoders]
-        if encoder.kind == PRECOMPUTED and len({each.instances_per_image for each in readers}) > 1:
+    for encoder in (each for each in composed.encoders if each.kind == PRECOMPUTED):
+        if len({each.matcher.instances_per_image for each in members if encoder in each.encoders}) > 1:
             raise SeesayError(
                 f"Recipe '{composed.name}': its members read {encoder} in two ways, as instances and as a "
                 "vector; name it twice, once with role: instances."
@@ -261,10 +259,9 @@ def differences(there: Recipe, recipe: Recipe) -> str:
 
 
 def _untuned(recipe: Recipe) -> Recipe:
-    encoders = []
-    for encoder in (each.untuned for each in recipe.encoders):
-        run = encoder.get("run")  # whose folder can be written in several ways
-        encoders.append(encoder.replaced(run=str(Path(run).resolve())) if run else encoder)
+    runs = [each.get("run") for each in recipe.encoders]  # whose folders can be written in several ways
+    found = zip((each.untuned for each in recipe.encoders), runs, strict=True)
+    encoders = (each.replaced(run=str(Path(run).resolve())) if run else each for each, run in found)
     return recipe.model_copy(update={"encoders": tuple(encoders)})
 
 
@@ -309,10 +306,9 @@ def settings_digest(recipe: Recipe) -> str:
     be folders of runs and differ between machines and seeds. Of the members of a composed matcher, only their
     matchers count. Box voting is not part of training.
     """
-    described = dict.fromkeys((*LABELS, "settings_of", "changes", "encoders", "seed"), True)
-    values = recipe.model_dump(
-        mode="json", exclude={**described, "loss": {"teacher"}, "regions": {"box_voting"}}
-    )
+    left_out = dict.fromkeys((*LABELS, "settings_of", "changes", "encoders", "seed"), True)
+    inner = {"loss": {"teacher"}, "regions": {"box_voting"}}
+    values = recipe.model_dump(mode="json", exclude={**left_out, **inner})
     if recipe.shared_sentences is None:  # as the corpus has it
         del values["shared_sentences"]
     return blake2b(json.dumps(values, sort_keys=True).encode(), digest_size=6).hexdigest()
@@ -333,11 +329,7 @@ def corpora_of(recipes: Iterable[Recipe]) -> tuple[str, ...]:
 
 
 def settings_line(name: str, recipes: Sequence[Recipe]) -> str | None:
-    """Say for which corpus settings are, and how to take those for another; None if there are no others.
-
-    Args:
-        name: of a recipe or table.
-        recipes: the recipe, or those of the table.
+    """Say for which corpus the settings of a recipe are, or of those of a table; None if there are no others.
 
     Example:
         >>> settings_line("vse0", [load_recipe("vse0", "pets")])

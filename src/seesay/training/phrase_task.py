@@ -6,8 +6,7 @@ Regions are numbered across the split: `first_region[image]` plus the index in t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -31,12 +30,7 @@ _BATCH = 4096  # phrases given at a time to what is fitted to all pairs
 
 
 class PhraseSampler:
-    """Positive and negative regions of every phrase, computed once.
-
-    Args:
-        data: of the train split.
-        settings: of the recipe.
-    """
+    """Positive and negative regions of every phrase of the train split, computed once."""
 
     def __init__(self, data: Inputs, settings: RegionSettings) -> None:
         self.settings = settings
@@ -92,8 +86,7 @@ class PhraseSampler:
         chain = self.chains[phrases]
         same_chain = chain[:, None] == chain[None, :]
         in_chain_of_match = matching.astype(np.float32) @ same_chain.astype(np.float32) > 0
-        others: NDArray[np.bool_] = np.asarray(matching.any(axis=1))[:, None] & ~in_chain_of_match
-        return others
+        return np.asarray(np.asarray(matching.any(axis=1))[:, None] & ~in_chain_of_match)
 
     def pairs(
         self, phrases: Ints, generator: np.random.Generator
@@ -156,11 +149,10 @@ def _alone(targets: Ints, matches: Ints) -> list[tuple[int, int]]:
     return list(zip(unique[single].tolist(), matches[first[single]].tolist(), strict=True))
 
 
-@dataclass(frozen=True)
-class PhraseSet:
-    """Ground-truth pairs by their phrases, and the random numbers that the rest is drawn with."""
+class PhraseSet(NamedTuple):
+    """Ground-truth pairs by their phrases, and the seed of the random numbers that the rest is drawn with."""
 
-    phrases: NDArray[np.int64]
+    phrases: Ints
     seed: tuple[int, int, int]
 
 
@@ -194,13 +186,10 @@ class PhraseTask(Task):
         """
         seed, size = self.recipe.seed, self.recipe.batch_size
         shuffled = np.random.default_rng([seed, epoch]).permutation(self._usable)
-        sets = [
-            PhraseSet(shuffled[start : start + size], (seed, epoch, start))
-            for start in range(0, len(shuffled), size)
-        ]
+        starts = range(0, len(shuffled), size)
+        sets = [PhraseSet(shuffled[start : start + size], (seed, epoch, start)) for start in starts]
         # Batch normalisation needs two phrases, and a pair a proposal far from the true region.
-        paired = self.loss.phrases == "pairs"
-        far = self.sampler.far
+        paired, far = self.loss.phrases == "pairs", self.sampler.far
         kept = [each for each in sets if sum(not paired or len(far[p]) > 0 for p in each.phrases) > 1]
         if not kept:
             raise SeesayError(
@@ -269,6 +258,4 @@ class PhraseTask(Task):
         for image, mine in zip(images, np.split(order, starts[1:]), strict=True):
             local = regions[mine] - self.sampler.first_region[image]
             rows.append(self.data.region_features(image, local, self.settings.geometry))
-        features = np.empty((len(regions), rows[0].shape[1]), np.float32)
-        features[order] = np.concatenate(rows)
-        return torch.from_numpy(features)
+        return torch.from_numpy(np.concatenate(rows)[np.argsort(order)])

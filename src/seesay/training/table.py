@@ -62,9 +62,19 @@ class TableRuns:
         Raises:
             SeesayError: it cannot be trained or measured.
         """
-        folders = [self.run_of(row, seed)]
-        folders += [self._phrase_run(name, seed) for name in row.recipes[1:]]
-        return self._measure(row, folders)
+        folders = [self.run_of(row, seed), *(self._phrase_run(name, seed) for name in row.recipes[1:])]
+        started, runs = time.monotonic(), [Run.load(str(folder)) for folder in folders]
+        if row.combine is None:
+            protocol = self.definition.protocol_of(row)
+            return measured_row(runs[0], self.corpus, self.split, protocol, self.resamples)
+        if self.corpus.has_boxes:
+            raise SeesayError(f"{self.corpus.root}: holds phrases; '{row.name}' is measured on sentences.")
+        combined = measure_combined(runs[0], runs[1], self.corpus, self.split)
+        origin = provenance(runs[:1], time.monotonic() - started)
+        departures = dict.fromkeys([*origin.departures, *runs[1].recipe.departures])
+        digests = " + ".join(settings_digest(run.recipe) for run in runs)
+        named = {"recipe": row.name, "system": row.name, "settings_digest": digests}
+        return Row(origin.model_copy(update=named | {"departures": list(departures)}), combined)
 
     def run_of(self, row: TableRow, seed: int) -> Path:
         """Return the folder of a row's run, the first if it joins two; see `run`."""
@@ -73,11 +83,7 @@ class TableRuns:
     def run(self, name: str, seed: int, changes: Sequence[str] = (), called: str | None = None) -> Path:
         """Return the folder of a recipe's finished run; it is trained or resumed if it is not finished.
 
-        Args:
-            name: the name of the recipe.
-            seed: the seed of the run.
-            changes: `key=value`, before those of the whole table.
-            called: the name that the folder begins with; by default the recipe's.
+        The changes precede those of the whole table; the folder begins with `called` or the recipe's name.
 
         Raises:
             SeesayError: it cannot be trained, or the folder has a run of another recipe or other sentences.
@@ -124,21 +130,6 @@ class TableRuns:
                 f"train it with a table of grounding, such as two-branch-1 --rows {name}."
             )
         return (own or known)[0]
-
-    def _measure(self, row: TableRow, folders: Sequence[Path]) -> Row:
-        started = time.monotonic()
-        runs = [Run.load(str(folder)) for folder in folders]
-        if row.combine is None:
-            protocol = self.definition.protocol_of(row)
-            return measured_row(runs[0], self.corpus, self.split, protocol, self.resamples)
-        if self.corpus.has_boxes:
-            raise SeesayError(f"{self.corpus.root}: holds phrases; '{row.name}' is measured on sentences.")
-        combined = measure_combined(runs[0], runs[1], self.corpus, self.split)
-        origin = provenance(runs[:1], time.monotonic() - started)
-        departures = dict.fromkeys([*origin.departures, *runs[1].recipe.departures])
-        digests = " + ".join(settings_digest(run.recipe) for run in runs)
-        named = {"recipe": row.name, "system": row.name, "settings_digest": digests}
-        return Row(origin.model_copy(update={**named, "departures": list(departures)}), combined)
 
     def check(self) -> None:
         """Raise a SeesayError if a protocol does not fit the corpus or split, or a change not the table."""

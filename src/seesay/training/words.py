@@ -81,11 +81,7 @@ def start_words(matcher: nn.Module, recipe: Recipe, vectors: PretrainedVectors) 
 
 @dataclass(frozen=True)
 class PretrainedVectors:
-    """Pretrained vectors of a vocabulary's words and of class names, which matchers request in `prepare`.
-
-    Attributes:
-        vocabulary: of the run.
-    """
+    """Pretrained vectors of a vocabulary's words and of class names, which matchers request in `prepare`."""
 
     vocabulary: Vocabulary
 
