@@ -13,7 +13,6 @@ from seesay.losses.settings import LOSSES
 from seesay.matchers.settings import MATCHERS
 from seesay.protocols.base import PROTOCOLS
 from seesay.registry import Registry
-from seesay.samplers import SAMPLERS
 from seesay.settings import Positive, Settings, SettingsRegistry
 
 
@@ -93,12 +92,3 @@ def test_settings_are_what_a_constructor_takes_but_for_inputs() -> None:
         box()
     with pytest.raises(TypeError, match="got an unexpected keyword argument 'heights'"):
         registry.register_class("triangle")(Triangle)(heights=1)
-
-
-@pytest.mark.parametrize(
-    "registry",
-    [IMAGE_ENCODERS, LOSSES, MATCHERS, PROTOCOLS, REGION_ENCODERS, SAMPLERS, SENTENCE_ENCODERS],
-    ids=lambda registry: registry.what,
-)
-def test_every_included_name_is_in_the_module_that_its_registry_says(registry: Registry[type]) -> None:
-    assert all(registry[name] for name in registry)

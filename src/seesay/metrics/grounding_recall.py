@@ -24,7 +24,7 @@ from seesay.errors import SeesayError
 from seesay.metrics.inputs import as_array, refuse_nan
 
 IoU = Literal["plummer", "mdetr"]
-Boxes = Literal["merged", "any"]
+PhraseBoxes = Literal["merged", "any"]
 
 MIN_IOU = 0.5
 METRICS = ("R@1", "R@5", "R@10", "upper bound")
@@ -40,7 +40,7 @@ def grounding_recall(
     regions: Sequence[ArrayLike],
     true_boxes: Sequence[ArrayLike],
     iou: IoU = "plummer",
-    boxes: Boxes = "merged",
+    boxes: PhraseBoxes = "merged",
 ) -> dict[str, float]:
     """Compute R@1, R@5, R@10 and the regions' upper bound of phrase localization.
 
@@ -79,7 +79,7 @@ def region_overlaps(
     regions: Sequence[ArrayLike],
     true_boxes: Sequence[ArrayLike],
     iou: IoU = "plummer",
-    boxes: Boxes = "merged",
+    boxes: PhraseBoxes = "merged",
 ) -> Overlaps:
     """Compute the IoU of each phrase's regions with its ground truth, (r,); for "any", the highest."""
     for name, value, known in (("iou", iou, ("plummer", "mdetr")), ("boxes", boxes, ("merged", "any"))):
@@ -141,7 +141,7 @@ def _boxes(boxes: ArrayLike, name: str) -> NDArray[np.float64]:
     return array
 
 
-def _truth(boxes: ArrayLike, name: str, iou: IoU, which: Boxes) -> NDArray[np.float64]:
+def _truth(boxes: ArrayLike, name: str, iou: IoU, which: PhraseBoxes) -> NDArray[np.float64]:
     array = _boxes(boxes, name)
     if not len(array):
         raise SeesayError(f"{name}: no box; a phrase needs at least one.")

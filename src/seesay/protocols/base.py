@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, PrivateAttr, StrictFloat,
 
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import RESAMPLES, Interval, Sample, intervals, mean_metrics
-from seesay.metrics.grounding_recall import Boxes, IoU
+from seesay.metrics.grounding_recall import IoU, PhraseBoxes
 from seesay.metrics.paired_test import SWAPS, PairedTest, compare
 from seesay.registry import Registry
 from seesay.settings import describe
@@ -187,7 +187,7 @@ class Options:
     """
 
     iou: IoU = "plummer"
-    boxes: Boxes = "merged"
+    boxes: PhraseBoxes = "merged"
     resamples: int = 0
 
 

@@ -11,7 +11,7 @@ from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError, check_whole
 from seesay.metrics.bootstrap import RESAMPLES
-from seesay.metrics.grounding_recall import Boxes, IoU
+from seesay.metrics.grounding_recall import IoU, PhraseBoxes
 from seesay.protocols.base import PROTOCOLS, Options, Protocol, Result, Value, of_part
 from seesay.protocols.external_scores import ExternalScores
 from seesay.protocols.score_fusion import Combination, check_combination, distinct
@@ -44,7 +44,7 @@ def evaluate(
     combine: Combination | None = None,
     against: Measurable | None = None,
     iou: IoU | None = None,
-    boxes: Boxes | None = None,
+    boxes: PhraseBoxes | None = None,
     resamples: int = RESAMPLES,
 ) -> Result:
     """Measure a run, or several as one, on a split of a corpus.

@@ -72,7 +72,7 @@ class ClipRun(Run):
         with naming_extras(of="hub"):
             from seesay.matchers.cosine import Cosine
             from seesay.recipes.schema import Recipe
-            from seesay.runs.trained import describe
+            from seesay.runs.trained import config_of
 
         device = default_device() if device is None else checked_device(device)
         towers = open_clip_model(model, device)
@@ -89,7 +89,7 @@ class ClipRun(Run):
             }
         )
         matcher = Cosine(dim, dim)
-        config = describe(recipe, matcher, (dim,), dim)
+        config = config_of(recipe, matcher, (dim,), dim)
         config = replace(config, dim=dim, logit_scale=scale, logit_bias=towers.logit_bias)
         reader = OpenClipSentenceEncoder(towers)
         super().__init__(name, Path(name), config, Vocabulary([]), reader, device)

@@ -156,9 +156,9 @@ class Run:
 
         `image_dims` are the widths of the concatenated arrays of image features, needed to save the run.
         """
-        from seesay.runs.trained import describe
+        from seesay.runs.trained import config_of
 
-        config = describe(recipe, matcher, image_dims, sentence_encoder.dim if sentence_encoder else 0)
+        config = config_of(recipe, matcher, image_dims, sentence_encoder.dim if sentence_encoder else 0)
         weight = next(chain(matcher.parameters(), matcher.buffers()), None)
         device = "cpu" if weight is None else str(weight.device)
         run = cls(str(folder), folder, config, vocabulary, sentence_encoder, device)

@@ -59,8 +59,8 @@ def load_matcher(folder: Path, config: RunConfig, vocabulary_size: int, device: 
     return matcher.eval().to(checked_device(device))
 
 
-def describe(recipe: Recipe, matcher: nn.Module, image_dims: Sequence[int], sentence_dim: int) -> RunConfig:
-    """Describe a run that is not exported yet."""
+def config_of(recipe: Recipe, matcher: nn.Module, image_dims: Sequence[int], sentence_dim: int) -> RunConfig:
+    """Return the `run.json` of a run that is not exported yet."""
     return RunConfig(
         name=recipe.name,
         matcher=recipe.matcher.model_dump(mode="json"),

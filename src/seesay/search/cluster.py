@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from seesay.data.sources import FileSource
-from seesay.encoders.images.cluster import Columns, Work, check_same, done_on_cluster
+from seesay.encoders.images.cluster import Columns, Work, check_fingerprint, done_on_cluster
 from seesay.encoders.images.encode import CHUNK
 from seesay.encoders.stores import sources_of
 from seesay.runs.run import Run
@@ -42,7 +42,7 @@ def _photos_on_node(shared: Any) -> Work:
     """
     name, fingerprint, known = shared
     run = load_embedder(name)
-    check_same(name, run.fingerprint, fingerprint)
+    check_fingerprint(name, run.fingerprint, fingerprint)
 
     def encode(block: Columns) -> Iterator[dict[str, NewPhoto]]:
         files = dict(zip(block["path"].tolist(), block["file"], strict=True))

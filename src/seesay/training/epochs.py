@@ -14,7 +14,7 @@ from seesay.runs.summary import Epoch
 OnEpochEnd = Callable[[int, Mapping[str, float]], None]  # called with an epoch and its metrics
 
 
-def metrics_of(epoch: Epoch, measured: Result, lr: float | None = None) -> dict[str, float]:
+def epoch_metrics(epoch: Epoch, measured: Result, lr: float | None = None) -> dict[str, float]:
     """Return an epoch's metrics as callbacks receive them; the names of val metrics begin with `val/`."""
     own = epoch.model_dump(include={"loss", "seconds", "ridge"}) | {"lr": lr}
     val = {f"val/{column}": value for column, value in measured.row.items()}

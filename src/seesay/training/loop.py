@@ -29,7 +29,7 @@ from seesay.recipes.schema import OptimizerSettings, Recipe, ScheduleSettings
 from seesay.runs.config import WEIGHTS
 from seesay.runs.run import Run
 from seesay.runs.summary import Epoch, write_history
-from seesay.training.epochs import OnEpochEnd, metrics_of
+from seesay.training.epochs import OnEpochEnd, epoch_metrics
 from seesay.training.task import Task
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -194,7 +194,7 @@ class Loop:
         done = Epoch(epoch=epoch, loss=loss, seconds=seconds, val=val, metrics=metrics)
         self.state.history.append(done)
         self._save()
-        self._on_epoch_end(epoch, metrics_of(done, measured, self.steps.optimizer.param_groups[0]["lr"]))
+        self._on_epoch_end(epoch, epoch_metrics(done, measured, self.steps.optimizer.param_groups[0]["lr"]))
 
     def _learn(self, epoch: int) -> float:
         """Train for one epoch; return the mean loss."""
@@ -280,6 +280,6 @@ def solve(task: Task, run: Run, on_epoch_end: OnEpochEnd) -> tuple[dict[str, Ten
             epoch = Epoch(epoch=number, ridge=ridge, loss=value, seconds=seconds, val=measured.to_dict())
             history.append(epoch)
             write_history(run.folder, history)
-            on_epoch_end(number, metrics_of(epoch, measured))
+            on_epoch_end(number, epoch_metrics(epoch, measured))
             advance(1)
     return best, history

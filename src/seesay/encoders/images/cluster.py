@@ -81,7 +81,7 @@ def _images_on_node(shared: Any) -> Work:
     named, known = shared
     encoders = [load_image_encoder(settings, default_device()) for settings, _ in named]
     for encoder, (_, fingerprint) in zip(encoders, named, strict=True):
-        check_same(encoder.name, encoder.fingerprint, fingerprint)
+        check_fingerprint(encoder.name, encoder.fingerprint, fingerprint)
 
     def encode(block: Columns) -> Iterator[tuple[list[int], Filled, Features]]:
         images, places, claims = list(block["image"]), block["place"].tolist(), dict[str, object]()
@@ -136,7 +136,7 @@ class _Worker:
         return {"done": done}
 
 
-def check_same(name: str, fingerprint: str, expected: str) -> None:
+def check_fingerprint(name: str, fingerprint: str, expected: str) -> None:
     """Raise a SeesayError unless a node has the weights of the calling process."""
     if fingerprint != expected:
         raise SeesayError(f"{name}: this node has other weights or another seesay; install the same.")
