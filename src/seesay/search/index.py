@@ -226,6 +226,10 @@ class Index(IndexReader):
             self.store.settle("image")
             return report
 
+    def folders(self, photos: Iterable[Path] = ()) -> list[Path]:
+        """Return the folders of the index, and those to be added."""
+        return list(dict.fromkeys([*(root.folder for root in self.roots()), *photos]))
+
     def folders_below(self, folder: Path) -> list[Path]:
         """Return the folders that an update walks, from a folder of the index on."""
         walked = list[Path]()

@@ -22,14 +22,14 @@ _LOOK_MS = 500  # between checks whether to stop
 
 
 def keep_updated(
+    index: Index,
     update: Callable[[], Done],
-    folders: Callable[[], Sequence[Path]],
-    below: Callable[[Path], Sequence[Path]],
     told: Callable[[SeesayError], None],
     stop: threading.Event,
+    photos: Sequence[Path] = (),
     debounce: float = DEBOUNCE,
 ) -> Iterator[Done]:
-    """Call `update` now and whenever folders have changed and settled, until told to stop.
+    """Call `update` now and whenever folders of an index have changed and settled, until told to stop.
 
     A folder that disappears or returns, for example with a drive, is a change. An update that fails, for
     example on a full disk, is tried again later. Folders that cannot be watched, for example because all are
@@ -37,11 +37,11 @@ def keep_updated(
     network drives are only seen if the environment variable WATCHFILES_FORCE_POLLING is set.
 
     Args:
-        update: called without arguments.
-        folders: returns the folders to watch.
-        below: returns the folders that an update walks below one of them: no others are watched.
+        index: only folders that its update walks are watched.
+        update: updates it.
         told: called with each error.
         stop: set to end.
+        photos: folders to watch that the first update adds.
         debounce: seconds without changes, after which folders have settled.
 
     Yields:
@@ -50,16 +50,18 @@ def keep_updated(
     while not stop.is_set():
         is_watched = False
         try:
-            named = folders()
+            named = index.folders(photos)
             there = _there(named)
             if not there:
-                raise FileNotFoundError(f"{', '.join(map(str, named))}: not there.")
-            walked = [folder for root in there for folder in below(root)]
+                raise FileNotFoundError(
+                    f"{', '.join(map(str, named)) or 'the folders of the index'}: not there."
+                )
+            walked = [folder for root in there for folder in index.folders_below(root)]
             for is_change in _changes_of(walked, stop, debounce):
                 is_watched = True
                 if _there(named) != there:
                     break  # others must be watched now
-                if is_change and [folder for root in there for folder in below(root)] != walked:
+                if is_change and [each for root in there for each in index.folders_below(root)] != walked:
                     break  # to update when these are watched
                 if is_change:
                     yield update()
@@ -126,13 +128,9 @@ def follow(
     Raises:
         SeesayError: somebody else made the index and the user has not confirmed one.
     """
-
-    def folders() -> list[Path]:
-        return [root.folder for root in index.roots()]
-
     index.check_roots()
     absent = [str(root.folder) for root in index.absent()]
-    for report in keep_updated(index.update_images, folders, index.folders_below, told, stop, debounce):
+    for report in keep_updated(index, index.update_images, told, stop, debounce=debounce):
         changed = report.added or report.changed or report.moved or report.deleted
         if changed or report.absent != absent:
             told(report)

@@ -60,16 +60,11 @@ class Updates:
     def watch(self) -> None:
         """Update the index now and whenever one of its folders changes, until `end`."""
 
-        def folders() -> list[Path]:
-            if found := self.folders():
-                return found
-            raise SeesayError(NO_FOLDER)
-
         def told(error: object) -> None:
             log_line(f"{self._index.place}: {error}")
 
         def follow() -> None:
-            for _ in keep_updated(self.run, folders, self._index.folders_below, told, self._stopped):
+            for _ in keep_updated(self._index, self.run, told, self._stopped, self._photos):
                 pass  # its state says what it did
 
         self._watcher = threading.Thread(target=follow, name="seesay-watch", daemon=True)
@@ -77,7 +72,7 @@ class Updates:
 
     def folders(self) -> list[Path]:
         """Return the folders of the index, and those to be added."""
-        return list(dict.fromkeys([*(root.folder for root in self._index.roots()), *self._photos]))
+        return self._index.folders(self._photos)
 
     def faults(self) -> dict[str, str]:
         """Return the reasons why files could not be indexed, or folders not read, by path."""
