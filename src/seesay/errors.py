@@ -59,10 +59,7 @@ _EXTRAS = {
 
 @contextmanager
 def naming_extras(of: str | None = None) -> Iterator[None]:
-    """Replace an import error by one that names the extra of the package.
-
-    Args:
-        of: the extra to name instead of the package's own, for code that needs more than that package.
+    """Replace an import error by one that names the extra of the package, or the extra `of`.
 
     >>> with naming_extras():  # doctest: +ELLIPSIS
     ...     raise ModuleNotFoundError("No module named 'torch'", name="torch")

@@ -15,10 +15,8 @@ def lazy_names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return a package's `__getattr__` and `__dir__`, and set its `__all__` if it has none.
 
-    Args:
-        package: its `__name__`.
-        names: for each module of the package, the names in it that are imported when they are first used.
-            Names under "" are modules of the package.
+    `names` has, for each module, the names that are imported from it when they are first used; those under ""
+    are modules.
 
     Raises:
         MissingExtraError: by the returned `__getattr__`, if a module needs a package that is not installed.

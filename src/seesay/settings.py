@@ -37,11 +37,9 @@ class SettingsRegistry(Registry[type[Settings]]):
     """Settings of implementations that a recipe chooses by the `kind` of their settings.
 
     Args:
-        what: what is registered, for error messages, such as "loss".
-        group: the entry-point group, such as "seesay.losses".
+        what, group, modules: see `Registry`.
         base: what all of these settings derive from.
         inputs: constructor arguments that come from the data and not from the recipe.
-        modules: see `Registry`.
     """
 
     def __init__(
@@ -67,10 +65,8 @@ class SettingsRegistry(Registry[type[Settings]]):
         Its settings are the arguments of its constructor, with their annotations and defaults, except for the
         registry's inputs. The constructor then checks its arguments by the same annotations.
 
-        Args:
-            kind: the name in recipes.
-            settings: what the generated settings derive from instead of the registry's base, for keys that
-                the constructor does not take. Its own keys stay as they are.
+        `settings` are what the generated settings derive from instead of the registry's base, for keys that
+        the constructor does not take. Its own keys stay as they are.
 
         Example:
             >>> shapes = SettingsRegistry("shape", "seesay.shapes")

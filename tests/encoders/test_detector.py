@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from seesay.encoders.detector import Detector
+from seesay.encoders.regions import Detector
 from seesay.errors import SeesayError
 
 SIDE = 64

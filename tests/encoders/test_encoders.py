@@ -114,7 +114,7 @@ def test_what_is_no_encoder_is_refused(values: Any) -> None:
 def test_a_sentence_encoder_imports_no_image_encoder() -> None:
     code = (
         "import sys; from seesay.encoders import load_sentence_encoder as load; load('minilm-int8'); "
-        "assert not {'seesay.encoders.detector', 'seesay.encoders.images.cluster'} & set(sys.modules)"
+        "assert not {'seesay.encoders.regions', 'seesay.encoders.images.cluster'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from seesay.data.boxes import iou
-from seesay.encoders.detector import Detector
 from seesay.encoders.proposals import propose
-from seesay.encoders.regions import load_region_encoder, region_store
+from seesay.encoders.regions import Detector, load_region_encoder, region_store
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 from seesay.results.rows import encoder_and_crops

@@ -136,31 +136,24 @@ def _inputs(
 
 
 def _write(folder: Path, name: str, matcher: nn.Module, inputs: Mapping[str, NDArray[Any]]) -> Graph:
-    """Trace and write a graph without weights."""
+    """Trace and write a graph, which only names the matcher's weights."""
     axes = {key: {0: "words" if key == "words" else "rows"} for key in (*inputs, "output")}
     with replacing(folder / f"{name}.onnx") as beside:
         side = _Side(matcher, name)
         trace(side, [*inputs.values()], beside, [*inputs], ["output"], axes, fold=False)
         model = onnx.load_model(beside)
-        weights = _take_weights(model, matcher)
+        weights, taken = matcher.state_dict(), list[str]()
+        for initializer in model.graph.initializer:
+            weight = weights.get(name_there := initializer.name.removeprefix(PREFIX))
+            if weight is None or not weight.is_floating_point():
+                continue
+            if np.array_equal(onnx.numpy_helper.to_array(initializer), weight.numpy(), equal_nan=True):
+                initializer.ClearField("raw_data")
+                initializer.data_location = onnx.TensorProto.EXTERNAL
+                initializer.external_data.add(key="location", value=WEIGHTS)
+                taken.append(name_there)
         beside.write_bytes(model.SerializeToString(deterministic=True))
-    return Graph(file_digest(folder / f"{name}.onnx"), weights)
-
-
-def _take_weights(model: onnx.ModelProto, matcher: nn.Module) -> tuple[str, ...]:
-    """Remove the matcher's weights from a graph, which then only names them; return the names."""
-    weights, taken = matcher.state_dict(), []
-    for initializer in model.graph.initializer:
-        name = initializer.name.removeprefix(PREFIX)
-        weight = weights.get(name)
-        if weight is None or not weight.is_floating_point():
-            continue
-        if np.array_equal(onnx.numpy_helper.to_array(initializer), weight.numpy(), equal_nan=True):
-            initializer.ClearField("raw_data")
-            initializer.data_location = onnx.TensorProto.EXTERNAL
-            initializer.external_data.add(key="location", value=WEIGHTS)
-            taken.append(name)
-    return tuple(taken)
+    return Graph(file_digest(folder / f"{name}.onnx"), tuple(taken))
 
 
 def _compare(

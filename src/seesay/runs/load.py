@@ -53,16 +53,6 @@ def clip_model(name: str) -> EncoderSettings | None:
     return checked_model(EncoderSettings(OPEN_CLIP).replaced(model=model, weights=weights))
 
 
-def shown_name(name: str) -> str:
-    """Return the name of a run without the folders of this machine, which clients must not see.
-
-    >>> [shown_name(name) for name in ("/runs/mine", "open_clip:/models/clip", "open_clip:ViT-B-32/openai")]
-    ['mine', 'open_clip:clip', 'open_clip:ViT-B-32/openai']
-    """
-    library, colon, path = name.rpartition(":")
-    return name if colon and not Path(path).is_absolute() else library + colon + Path(path).name
-
-
 class ClipRun(Run):
     """A CLIP model as a run without a folder: its encoders are the model's towers, the score their cosine."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ from seesay.onnx import onnx_session
 from seesay.paths import file_digest, unusable
 from seesay.runs.config import RUN, WEIGHTS, RunConfig
 from seesay.runs.sentences import PreparedSentences
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
 
 PREFIX = "matcher."  # of the name of a weight in a graph
 _REMEDY = "restore it, or train again"
@@ -41,7 +44,7 @@ class OnnxBackend:
 
     def __init__(self, folder: Path, config: RunConfig) -> None:
         self._folder, self._config = folder, config
-        self._sessions: dict[str, Any] = {}
+        self._sessions: dict[str, InferenceSession] = {}
         self._lock = threading.Lock()
 
     def encode_images(self, features: Vectors, query: bool = False) -> Vectors:
@@ -86,9 +89,8 @@ class OnnxBackend:
     def _run(self, graph: str, **inputs: NDArray[Any]) -> Vectors:
         """Compute the output of a graph, which may leave inputs unused."""
         with self._lock:
-            if graph not in self._sessions:
-                self._sessions[graph] = _open(self._folder, self._config, graph)
-            session = self._sessions[graph]
+            session = self._sessions.get(graph) or self._opened(graph)
+            self._sessions[graph] = session
         try:
             given = {each.name: np.ascontiguousarray(inputs[each.name]) for each in session.get_inputs()}
             output: Vectors = session.run(None, given)[0]
@@ -100,21 +102,18 @@ class OnnxBackend:
             ) from error
         return output
 
-
-def _open(folder: Path, config: RunConfig, name: str) -> Any:
-    """Open a session of a graph on the CPU, in single precision."""
-    path = folder / f"{name}.onnx"
-    try:
-        if file_digest(path) != config.graphs[name].digest:
-            raise SeesayError(f"{path}: not the one that {RUN} names; {_REMEDY}.")
-        with safe_open(folder / WEIGHTS, "np") as file:
-            weights = {
-                PREFIX + key: np.asarray(file.get_tensor(key), np.float32)
-                for key in config.graphs[name].weights
-            }
-    except (OSError, LookupError, TypeError, SafetensorError) as error:  # a TypeError for bfloat16
-        raise unusable(path, error, f"damaged or missing; {_REMEDY}.") from error
-    return onnx_session(path, 0 if name == "pairs" else 1, _REMEDY, weights)
+    def _opened(self, graph: str) -> InferenceSession:
+        """Open a session of a graph on the CPU, in single precision."""
+        path, known = self._folder / f"{graph}.onnx", self._config.graphs
+        try:
+            if file_digest(path) != known[graph].digest:
+                raise SeesayError(f"{path}: not the one that {RUN} names; {_REMEDY}.")
+            with safe_open(self._folder / WEIGHTS, "np") as file:
+                named = known[graph].weights
+                weights = {PREFIX + key: np.asarray(file.get_tensor(key), np.float32) for key in named}
+        except (OSError, LookupError, TypeError, SafetensorError) as error:  # a TypeError for bfloat16
+            raise unusable(path, error, f"damaged or missing; {_REMEDY}.") from error
+        return onnx_session(path, 0 if graph == "pairs" else 1, _REMEDY, weights)
 
 
 def _check_width(what: str, count: str, rows: Vectors, width: int) -> None:

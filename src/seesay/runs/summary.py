@@ -23,19 +23,15 @@ class _Summary(BaseModel):
 
 
 class CorpusPlace(_Summary):
-    """The location of a training corpus; `images` is set for phrases with images elsewhere.
-
-    `format` names the reader if it reads less than the one that recognises the files; the columns are those
-    that were named for reading them, and `subset` is the number of images that were drawn.
-    """
+    """The location of a training corpus, and the columns that were named for reading it."""
 
     name: str
     root: str
-    images: str | None = None
-    format: str | None = None
+    images: str | None = None  # of phrases, if they are elsewhere
+    format: str | None = None  # the reader, if it reads less than the one that recognises the files
     image_column: str | None = None
     caption_column: str | None = None
-    subset: int | None = None
+    subset: int | None = None  # the number of images that were drawn
 
 
 class MemberSummary(_Summary):

@@ -39,15 +39,11 @@ def fill_stores_on_cluster(
 ) -> Filled:
     """Encode missing images of the stores under `folder` on a cluster, like `fill_stores`.
 
-    Each image is read and decoded once for all encoders. Finished blocks are kept. Every node must have
-    seesay, and the images at the same paths.
+    Each image is read and decoded once for all encoders, which workers load by their settings. Finished
+    blocks are kept. Every node must have seesay, and the images at the same absolute paths.
 
-    Args:
-        encoders: the encoders of this process, which workers load by their settings.
-        folder: the folder of the feature stores, which only this process writes.
-        images: the images of the corpus, with absolute paths.
-        address: such as "ray://head:10001"; "auto" for the cluster of this machine, "local" for one that is
-            started here and ends with the call.
+    An address is such as "ray://head:10001"; "auto" is the cluster of this machine, "local" one that is
+    started here and ends with the call.
 
     Raises:
         SeesayError: there is no cluster, a worker has other weights, or all workers have failed.

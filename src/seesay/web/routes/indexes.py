@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from fastapi import APIRouter, HTTPException
 
 from seesay import __version__
 from seesay.data.suffixes import unread_lines
 from seesay.errors import SeesayError
-from seesay.runs.load import shown_name
 from seesay.web import log_line
 from seesay.web.answers import Faults, Status, UpdateState, failures
 from seesay.web.routes.parameters import TheIndex, TheService
@@ -74,10 +75,16 @@ def _status(service: Service, served: Served) -> Status:
         not_read=unread_lines(index.store.not_read(), "the server needs the extra raw"),
         absent=[root.title for root in index.absent()],
         faults=len(served.updates.faults()),
-        matcher=shown_name(index.run_name),  # without its folder, which clients must not see
+        matcher=_without_folders(index.run_name),
         version=__version__,
         is_default=served is service.find(None),
         grounding=service.grounds,
         updating=bool(served.updates.folders()),
         login=service.options.token_file is not None,
     )
+
+
+def _without_folders(name: str) -> str:
+    """Return the name of a run without the folders of this machine, which clients must not see."""
+    library, colon, path = name.rpartition(":")
+    return name if colon and not Path(path).is_absolute() else library + colon + Path(path).name
