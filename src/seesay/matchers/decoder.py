@@ -26,13 +26,7 @@ State = tuple[Tensor, Tensor]
 
 
 class Decoder(nn.Module):
-    """The decoder's LSTM and output layer.
-
-    Args:
-        vocabulary_size: rows of the word embedding, without the mark.
-        word_dim: D.
-        dim: H, the width of the image vectors.
-    """
+    """The decoder's LSTM and output layer; `word_dim` is D, and `dim` H, the width of the image vectors."""
 
     def __init__(self, vocabulary_size: int, word_dim: int, dim: int) -> None:
         super().__init__()

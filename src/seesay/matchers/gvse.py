@@ -195,9 +195,6 @@ class ClassNames(nn.Module):
 
     ConSE (Norouzi et al. 2014): an instance becomes the mean of the vectors of ImageNet's classes, weighted
     by their probabilities.
-
-    Args:
-        classes: width of an instance.
     """
 
     classes: Tensor

@@ -80,9 +80,7 @@ def joined_words(words: nn.EmbeddingBag, sentences: Sentences) -> Tensor:
 class ClassEvidence(nn.Module):
     """Images and sentences as vectors of class shares, (…, 1000); nothing is learned.
 
-    Args:
-        sentence_dim: width of the sentence encoder's vectors.
-        weight: relative to other scores, if a sentence means a single class.
+    If a sentence means a single class, they have this weight relative to other scores.
     """
 
     def __init__(self, sentence_dim: int, weight: float) -> None:

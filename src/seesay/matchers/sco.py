@@ -59,11 +59,7 @@ class GatedFusion(nn.Module):
     are scaled by the square roots of their widths, so that t differs more from 1/2. `sum` adds the two
     projections; `context` and `concepts` use only one.
 
-    Args:
-        kind: the argument `fusion` of `SCO`.
-        image_dims: widths of the image's arrays; if `kind` joins both, the first is of the context, and the
-            others are of concept scores, such as those of a concept encoder and of a detector.
-        dim: H.
+    `kind` is the argument `fusion` of `SCO`, and `dim` is H.
     """
 
     def __init__(self, kind: str, image_dims: Sequence[int], dim: int) -> None:
@@ -174,15 +170,10 @@ class SCO(EmbeddingMatcher):
         return unit_vectors(self.reader(self._read(sentences)))
 
     def generation_loss(self, images: Tensor, sentences: SentencesLike, progress: float) -> Tensor:
-        """Return λ·L_gen of eq. 4, averaged over the pairs; scheduled sampling grows with progress.
+        """Return λ·L_gen of eq. 4, averaged over n images (n, d) with a sentence each.
 
         The image vectors that were just matched are reused if they are of the same images, so that both
-        losses see the same dropout, and v is computed once.
-
-        Args:
-            images: features, (n, d).
-            sentences: n of them.
-            progress: 0 in the first epoch, 1 in the last.
+        losses see the same dropout. Scheduled sampling grows with `progress`, from 0 to 1 in the last epoch.
 
         Raises:
             SeesayError: the matcher has no decoder.

@@ -170,11 +170,6 @@ class TableDefinition(Settings):
             raise SeesayError(f"Table {self.name}: {error}") from error
 
 
-def is_table(name: str) -> bool:
-    """Return True for an included table, `table` or `corpus/table`."""
-    return _without_corpus(name)[1] in _included()
-
-
 def list_tables() -> list[TableDefinition]:
     """Return the included tables, sorted by name."""
     return [table for _, table in sorted(_included().items())]

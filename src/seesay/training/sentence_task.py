@@ -99,17 +99,11 @@ class Teacher:
 
 @dataclass(frozen=True)
 class SharedTexts:
-    """Which texts the images of a split carry, where several images carry the same.
+    """Which texts the images of a split carry, where several images carry the same."""
 
-    Attributes:
-        carried: the texts of each image, (n_images, n_texts).
-        text_of_sentence: (m,).
-        sentences: the number of sentences whose text several images carry.
-    """
-
-    carried: sparse.csr_array
-    text_of_sentence: NDArray[np.int64]
-    sentences: int
+    carried: sparse.csr_array  # the texts of each image, (images, texts)
+    text_of_sentence: NDArray[np.int64]  # (m,)
+    sentences: int  # the number of those whose text several images carry
 
     @classmethod
     def of(cls, part: Corpus, wanted: bool | None) -> SharedTexts | None:

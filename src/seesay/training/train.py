@@ -8,12 +8,11 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from torch import nn
 
 from seesay.data.corpus import Corpus
 from seesay.device import default_device
 from seesay.encoders.images.concepts import keep_concepts
-from seesay.encoders.sentences.base import TEXT, SentenceEncoder, load_sentence_encoder
+from seesay.encoders.sentences.base import TEXT, load_sentence_encoder
 from seesay.errors import SeesayError
 from seesay.matchers.base import Matcher
 from seesay.matchers.layers import CommonLength
@@ -132,13 +131,22 @@ def _begin(
         vocabulary, encoder = start_from.vocabulary, start_from.sentence_encoder
     if resume and (out / VOCABULARY).exists():
         check_words(out, vocabulary, corpus)
-    if start_from is None:
-        encoder = _sentence_encoder(recipe, split, out if resume else None)
+    if start_from is None and resume and recipe.sentence_encoder is not None and (out / TEXT).is_file():
+        encoder = load_sentence_encoder(recipe.sentence_encoder, out)  # a new fit may flip the signs of axes
+    elif start_from is None:
+        encoder = fitted_sentence_encoder(recipe, split.texts(), split.image_of_sentence())
     task = task_for(recipe, corpus, vocabulary, encoder, out)
     torch.manual_seed(recipe.seed)
     matcher = new_matcher(recipe, vocabulary, encoder, task.image_dims)
     if start_from is not None:
-        start_matcher(start_from, matcher, recipe)
+        theirs = start_from.matcher.state_dict()
+        try:
+            matcher.load_state_dict(theirs)
+        except RuntimeError as failure:
+            raise SeesayError(
+                f"{start_from.name}: its weights do not fit recipe '{recipe.name}' "
+                f"({misfit(matcher.state_dict(), theirs)}); take the same recipe and the same sizes."
+            ) from failure
     elif isinstance(matcher, Matcher):
         vectors = PretrainedVectors(vocabulary)
         # Computing vectors may draw random numbers, but loading them from the cache does not.
@@ -156,13 +164,6 @@ def _begin(
         save_concepts(concepts, out / CONCEPTS)
     run.save_inputs()
     return run, task
-
-
-def _sentence_encoder(recipe: Recipe, split: Corpus, resumed: Path | None) -> SentenceEncoder | None:
-    """Fit the recipe's encoder, or load that of a resumed run: a new fit may flip the signs of PCA's axes."""
-    if resumed is not None and recipe.sentence_encoder is not None and (resumed / TEXT).is_file():
-        return load_sentence_encoder(recipe.sentence_encoder, resumed)
-    return fitted_sentence_encoder(recipe, split.texts(), split.image_of_sentence())
 
 
 def can_resume(out: Path) -> bool:
@@ -222,19 +223,3 @@ def _start_of(recipe: Recipe) -> str | None:
     """Return what a training by this recipe started from, such as "mcnn-st, seed 1 (0a1b2c3d)"; or None."""
     lines = [line for line in recipe.departures if line.startswith(_DEPARTURE)]
     return lines[-1].removeprefix(_DEPARTURE).strip(" .") if lines else None
-
-
-def start_matcher(start: Run, matcher: nn.Module, recipe: Recipe) -> None:
-    """Copy a run's weights into a matcher.
-
-    Raises:
-        SeesayError: the matcher has other weights, or weights of other shapes; names the first.
-    """
-    theirs = start.matcher.state_dict()
-    try:
-        matcher.load_state_dict(theirs)
-    except RuntimeError as failure:
-        raise SeesayError(
-            f"{start.name}: its weights do not fit recipe '{recipe.name}' "
-            f"({misfit(matcher.state_dict(), theirs)}); take the same recipe and the same sizes."
-        ) from failure
