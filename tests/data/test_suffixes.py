@@ -12,7 +12,7 @@ from seesay.data.images import EncodedImage, decode
 from seesay.data.readers import read_corpus
 from seesay.data.suffixes import FORMATS, IMAGE_SUFFIXES, unread_kind
 from seesay.errors import ImageError
-from seesay.search.contents import contents_of
+from seesay.search.folder_images import images_in
 
 
 def heic() -> bytes:
@@ -62,4 +62,4 @@ def test_an_image_without_a_suffix_is_known_by_its_first_bytes(tmp_path: Path, f
     (tmp_path / "LICENSE").write_text("Do what you want.")
     (tmp_path / "empty").touch()
     assert [image.name for image in read_corpus(tmp_path).images] == ["photo"]
-    assert list(contents_of(tmp_path).files) == ["photo"]
+    assert list(images_in(tmp_path).files) == ["photo"]

@@ -13,7 +13,7 @@ from seesay.data.readers import read_corpus
 from seesay.data.readers.finder import AMBIGUOUS, NOT_FOLLOWED, ImageFinder
 from seesay.data.sources import FileSource
 from seesay.errors import SeesayError
-from seesay.search.contents import check_images
+from seesay.search.folder_images import check_has_images
 from tests.linear import check_linear
 
 
@@ -118,7 +118,7 @@ def test_a_folder_without_permission_is_unreadable_not_missing(
     with pytest.raises(SeesayError, match=r"that cannot be read; the first: .*images: Permission denied"):
         read_corpus(tmp_path)
     with pytest.raises(SeesayError, match=r"images: cannot be read .Permission denied.; check its perm"):
-        check_images([tmp_path / "images"])
+        check_has_images([tmp_path / "images"])
 
 
 @pytest.mark.parametrize("spelled", ["p{}/images/front.jpg", "p{}/images/FRONT", "q{}/images/front.jpg"])

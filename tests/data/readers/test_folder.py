@@ -6,7 +6,7 @@ from seesay.data.readers import read_corpus
 from seesay.data.readers.builder import OTHER_FILE
 from seesay.data.readers.finder import NOT_FOLLOWED, UNREAD_KIND
 from seesay.errors import SeesayError
-from seesay.search.contents import contents_of
+from seesay.search.folder_images import images_in
 
 
 def test_images_at_any_depth_in_a_stable_order(tmp_path, photos):
@@ -33,7 +33,7 @@ def test_links_are_followed_within_the_folder_as_an_index_follows_them(tmp_path,
     (tmp_path / "photos/more").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "photos/other.jpg").symlink_to(tmp_path / "elsewhere/b.jpg")
     corpus = read_corpus(tmp_path / "photos")
-    found = contents_of(tmp_path / "photos").files
+    found = images_in(tmp_path / "photos").files
     assert [image.name for image in corpus.images] == list(found) == ["again.jpg", "real/a.jpg"]
     assert corpus.issues.counts[NOT_FOLLOWED] == 2
     names = [image.name for image in read_corpus(tmp_path / "photos", allow_outside=True).images]

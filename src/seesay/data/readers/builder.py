@@ -256,8 +256,16 @@ class CorpusBuilder:
             return
         width, height = size = self._images[image].size
         across, down = (width / frame[0], height / frame[1]) if frame else (1.0, 1.0)
-        scaled = ((b[0] * across, b[1] * down, b[2] * across, b[3] * down) for b in boxes)
-        inside = dict.fromkeys(box for b in scaled if (box := self._inside(b, size, where)))
+        inside = dict[Box, None]()
+        for b in boxes:
+            box = (b[0] * across, b[1] * down, b[2] * across, b[3] * down)
+            x1, y1, x2, y2 = clip([box], *size)[0].tolist()
+            if x2 <= x1 or y2 <= y1:
+                self.issues.add(OUTSIDE_BOX, where)
+                continue
+            if max(x1 - box[0], y1 - box[1], box[2] - x2, box[3] - y2) > _TOLERANCE:
+                self.issues.add(CLIPPED_BOX, where)
+            inside[x1, y1, x2, y2] = None
         if inside:
             self._sentences.append(Sentence(text, image, tuple(inside), chain, kinds, number))
 
@@ -310,15 +318,6 @@ class CorpusBuilder:
             if chain is None:
                 chain = chains.setdefault((phrase.image, frozenset(phrase.boxes)), f"boxes-{len(chains)}")
             self._sentences[at] = replace(phrase, image=position[phrase.image], chain=chain)
-
-    def _inside(self, box: Box, size: tuple[int, int], where: str) -> Box | None:
-        x1, y1, x2, y2 = clip([box], *size)[0].tolist()
-        if x2 <= x1 or y2 <= y1:
-            self.issues.add(OUTSIDE_BOX, where)
-            return None
-        if max(x1 - box[0], y1 - box[1], box[2] - x2, box[3] - y2) > _TOLERANCE:
-            self.issues.add(CLIPPED_BOX, where)
-        return x1, y1, x2, y2
 
 
 def _cleaned(text: str) -> str:

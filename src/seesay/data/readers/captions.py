@@ -84,8 +84,15 @@ class KarpathyReader(Reader):
                 rows[0] if len(rows) == 1 else None,
                 described=any(row is not None for row in rows),
             )
-            if at is not None:
-                _add_listed_sentences(builder, at, record, where)
+            sentences = need(record, "sentences", list, where) if at is not None else []
+            for position, sentence in enumerate(sentences):
+                spot = f"{where}.sentences[{position}]"
+                if isinstance(sentence, dict) and "raw" not in sentence and "tokens" in sentence:
+                    text = " ".join(map(str, need(sentence, "tokens", list, spot)))
+                else:
+                    text = need_text(sentence, "raw", spot)
+                identifier = sentence.get("sentid")
+                builder.sentence(text, at, spot, identifier if isinstance(identifier, int | str) else None)
         if self.skips and builder.format is None:
             raise SeesayError(
                 f"{file}: has no {self.skips} images to leave out; leave out the format instead."
@@ -103,17 +110,6 @@ class WithoutRestval(KarpathyReader):
 
     def recognises(self, path: Path) -> bool:  # noqa: ARG002 — only read if it is named
         return False
-
-
-def _add_listed_sentences(builder: CorpusBuilder, at: int, record: object, where: str) -> None:
-    for position, sentence in enumerate(need(record, "sentences", list, where)):
-        spot = f"{where}.sentences[{position}]"
-        if isinstance(sentence, dict) and "raw" not in sentence and "tokens" in sentence:
-            text = " ".join(map(str, need(sentence, "tokens", list, spot)))
-        else:
-            text = need_text(sentence, "raw", spot)
-        identifier = sentence.get("sentid")
-        builder.sentence(text, at, spot, identifier if isinstance(identifier, int | str) else None)
 
 
 @register_reader

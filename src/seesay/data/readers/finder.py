@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
@@ -58,20 +57,21 @@ class ImageFinder:
     def find(self, name: str, folder: str = "") -> FileSource | None:
         """Find the image of that name, listed as being in `folder`; None if it is missing."""
         key = _key(f"{folder}/{name}" if folder else name)
-        if (found := self._by_path.get(key)) is not None:
-            return found
+        if (same := self._by_path.get(key)) is not None:
+            return same
         is_absolute = Path(name).is_absolute()
         path, root = Path(name) if is_absolute else self._root / key, self._root.resolve()
         exists = path.suffix.lower() in IMAGE_SUFFIXES and os.path.isfile(path)  # noqa: PTH113
         if exists and (self._follows or path.resolve().is_relative_to(root)):
             return self._by_path.get(_key(os.path.relpath(path.resolve(), root))) or FileSource(path)
+        by_end, by_folded_end = self._by_ends
         for end in _ends(key):
-            for images, spelled in ((self._by_end, end), (self._by_folded_end, end.casefold())):
-                if spelled in images:
-                    if len(images[spelled]) > 1:
-                        both = ", ".join(str(each.path.relative_to(self._root)) for each in images[spelled])
-                        self._issues.add(AMBIGUOUS, f"{spelled}: {both}")
-                    return images[spelled][0]
+            for images, spelled in ((by_end, end), (by_folded_end, end.casefold())):
+                if len(found := images.get(spelled, ())) > 1:
+                    both = ", ".join(str(each.path.relative_to(self._root)) for each in found)
+                    self._issues.add(AMBIGUOUS, f"{spelled}: {both}")
+                if found:
+                    return found[0]
         if exists and is_absolute:
             self._issues.add(OUTSIDE, name)
         return None
@@ -85,25 +85,20 @@ class ImageFinder:
             self._issues.add(UNREADABLE, f"{path}: {reason}")
 
     @cached_property
-    def _by_end(self) -> dict[str, list[FileSource]]:
-        return _first_two((_key(path), source) for path, source in self.images)
-
-    @cached_property
-    def _by_folded_end(self) -> dict[str, list[FileSource]]:
-        """Images by the ends of their paths in lower case, with and without the suffix."""
-        folded = [(_key(path).casefold(), source) for path, source in self.images]
+    def _by_ends(self) -> list[dict[str, list[FileSource]]]:
+        """The first two images by each end of their paths, and by those in lower case or without suffix."""
+        own = [(_key(path), source) for path, source in self.images]
+        folded = [(path.casefold(), source) for path, source in own]
         bare = [(path.removesuffix(PurePosixPath(path).suffix), source) for path, source in folded]
-        return _first_two([*folded, *bare])
-
-
-def _first_two(images: Iterable[tuple[str, FileSource]]) -> dict[str, list[FileSource]]:
-    """Return the first two images with each end of a path."""
-    found = defaultdict[str, list[FileSource]](list)
-    for path, source in images:
-        for end in _ends(path):
-            if len(found[end]) < 2 and source not in found[end]:
-                found[end].append(source)
-    return found
+        by_ends = []
+        for images in (own, [*folded, *bare]):
+            found = defaultdict[str, list[FileSource]](list)
+            for path, source in images:
+                for end in _ends(path):
+                    if len(found[end]) < 2 and source not in found[end]:
+                        found[end].append(source)
+            by_ends.append(dict(found))
+        return by_ends
 
 
 def _ends(key: str) -> list[str]:

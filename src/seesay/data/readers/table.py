@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
-from seesay.data.corpus import Issues, Omission
+from seesay.data.corpus import Omission
 from seesay.data.features import id_text
 from seesay.data.images import content_key
 from seesay.data.readers import Reader, register_reader
@@ -107,7 +107,10 @@ def _read_table(table: TableFormat, file: Path, split: str | None, builder: Corp
             own = PurePosixPath(str(image.get("path") or "")).name
             image = image.get("bytes") or own
         if isinstance(image, str | int | float) and not isinstance(image, bool):
-            image = _file_name(id_text(image))
+            image = id_text(image).strip()
+            if image.startswith(("https://", "http://")):  # as shops export them, perhaps several
+                with suppress(ValueError):
+                    image = urlsplit(_NEXT_ADDRESS.split(image, 1)[0]).path
         said = "" if row.get("split") is None else row["split"]
         are_texts = all(isinstance(text, str) for text in (said, *captions))
         if not (isinstance(image, str | bytes) and image and captions and are_texts):
@@ -126,25 +129,15 @@ def _read_table(table: TableFormat, file: Path, split: str | None, builder: Corp
             at = builder.image(image, of_row)
         else:
             at = builder.find_image(image, of_row, where)
-        builder.row([each for each in captions if _is_caption(each, where, builder.issues)], at, image, where)
-
-
-def _is_caption(text: str, where: str, issues: Issues) -> bool:
-    if "|" in text:
-        issues.add(SEVERAL_IN_ONE, where)
-    if _NO_CAPTION.match(text) or _TAG.search(text):
-        issues.add(NO_CAPTION, f"{where}: {' '.join(text.split())[:_SHOWN]}")
-        return False
-    return True
-
-
-def _file_name(image: str) -> str:
-    """Return the name of an image; of addresses, as shops export them, the path of the first one."""
-    image = image.strip()
-    with suppress(ValueError):
-        if image.startswith(("https://", "http://")):
-            return urlsplit(_NEXT_ADDRESS.split(image, 1)[0]).path
-    return image
+        kept = []
+        for text in captions:
+            if "|" in text:
+                builder.issues.add(SEVERAL_IN_ONE, where)
+            if _NO_CAPTION.match(text) or _TAG.search(text):
+                builder.issues.add(NO_CAPTION, f"{where}: {' '.join(text.split())[:_SHOWN]}")
+            else:
+                kept.append(text)
+        builder.row(kept, at, image, where)
 
 
 def _values(row: dict[str, Any], names: Sequence[str]) -> list[Any]:
