@@ -48,8 +48,13 @@ def summarise(corpus: Corpus, check_images: bool = False) -> dict[str, Any]:
     issues = deepcopy(corpus.issues)
     if corpus.features is not None:
         summary["features"] = {"shape": list(corpus.features.shape)}
-        if check_images:
-            _check_features(corpus, issues)
+        images = [image for image in corpus.images if check_images and image.row is not None]
+        for start in range(0, len(images), _BLOCK):
+            block = images[start : start + _BLOCK]
+            values = corpus.features[np.array([image.row for image in block], np.int64)]
+            finite = np.isfinite(values.reshape(len(block), -1)).all(axis=1)
+            for at in np.flatnonzero(~finite):
+                issues.add(NOT_FINITE, block[at].name)
     if check_images:
         _check_images([image for image in corpus.images if image.source is not None], issues)
     found = {
@@ -124,14 +129,3 @@ def _check(image: CorpusImage) -> str | ImageError:
     except ImageError as error:
         return error
     return encoded.key
-
-
-def _check_features(corpus: Corpus, issues: Issues) -> None:
-    assert corpus.features is not None
-    images = [image for image in corpus.images if image.row is not None]
-    for start in range(0, len(images), _BLOCK):
-        block = images[start : start + _BLOCK]
-        values = corpus.features[np.array([image.row for image in block], np.int64)]
-        finite = np.isfinite(values.reshape(len(block), -1)).all(axis=1)
-        for at in np.flatnonzero(~finite):
-            issues.add(NOT_FINITE, block[at].name)

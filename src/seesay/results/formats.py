@@ -200,17 +200,17 @@ class Table:
     def html(self, caption: str) -> Html:
         """Return a table element, whose rows are named by their first cell."""
 
-        def line(cells: Sequence[CellContent], first: str, others: str) -> Html:
-            parts = []
-            for at, cell in enumerate(map(_cell, cells)):
-                inside = joined([cell.text, *([tag("small", cell.small)] if cell.small else [])])
-                scope = first if at == 0 else "col" if others == "th" else None
-                side = "words" if at in self.words else None
-                parts.append(tag(others if at else "th", inside, scope=scope, class_=side))
-            return tag("tr", *parts)
+        def element(content: CellContent, at: int, scope: str | None) -> Html:
+            cell, side = _cell(content), "words" if at in self.words else None
+            inside = joined([cell.text, *([tag("small", cell.small)] if cell.small else [])])
+            return tag("th" if scope else "td", inside, scope=scope, class_=side)
 
-        body = (line(row, "row", "td") for row in self.rows if not isinstance(row, Section))
-        head = line(self.headings, "col", "th")
+        head = tag("tr", *(element(each, at, "col") for at, each in enumerate(self.headings)))
+        body = (
+            tag("tr", *(element(each, at, None if at else "row") for at, each in enumerate(row)))
+            for row in self.rows
+            if not isinstance(row, Section)
+        )
         return tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *body))
 
     def terminal(self) -> Group:
