@@ -45,6 +45,8 @@ def test_what_is_wrong_is_told(run: Path, scenes: Path, tmp_path: Path) -> None:
     assert "broken.jpg" in seesay("concepts", run, broken, code=2).stderr
     assert "predicts no concepts" in seesay("concepts", "seesay-small", image, code=2).stderr
     assert "no run there" in seesay("concepts", scenes, image, code=2).stderr
+    standard = ("evaluate", run, "--data", scenes, "--protocol", "standard")
+    assert "predicts concepts; the protocol for them is 'concepts'" in seesay(*standard, code=2).stderr
     copy = tmp_path / "run"
     shutil.copytree(run, copy)
     (copy / "concepts.json").unlink()

@@ -191,6 +191,8 @@ def subject_of(entry: Entry, corpus: Corpus, split: str, protocol: Protocol[Any]
         raise SeesayError(f"{corpus.root}: protocol '{protocol.name}' needs phrases with boxes.")
     if not isinstance(entry, Run):
         return entry.subject(corpus, split)
+    if entry.config.predicts_concepts and protocol.needs != "run":
+        raise SeesayError(f"{entry.name}: predicts concepts; the protocol for them is 'concepts'.")
     inputs = run_inputs(entry, corpus, split)
     return RunSubject(entry, inputs, split, corpus, long=True)
 
