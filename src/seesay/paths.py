@@ -276,12 +276,9 @@ def check_output(
 ) -> None:
     """Check that a command can write a file there without destroying another.
 
-    Args:
-        out: the file.
-        inputs: files that the command reads, and folders in which it may read any file; other names, such as
-            those of included weights, are ignored. Inputs are never replaced.
-        overwrite: whether the user allows to replace an existing file.
-        is_ours: recognises a file that the command made, which it may replace.
+    `inputs`, which are never replaced, are files that the command reads, and folders in which it may read any
+    file; other names, such as those of included weights, are ignored. `is_ours` recognises a file that the
+    command made, which it may replace; others only with `overwrite`.
 
     Raises:
         SeesayError: the file would replace an input, or another existing file.

@@ -19,7 +19,7 @@ from seesay.encoders.images.efficientnet import LITE, load_lite
 from seesay.encoders.networks.lite import PixelsToMaps
 from seesay.encoders.networks.sentences import load_minilm
 from seesay.encoders.regions import NETWORK, SIDE
-from seesay.encoders.sentences.minilm import MAX_LENGTH, packaged_folder
+from seesay.encoders.sentences.minilm import MAX_LENGTH
 
 WEIGHTS = Path(seesay.__file__).parent / "weights"
 FOLDER = WEIGHTS / "encoders"
@@ -111,7 +111,7 @@ def test_maps_of_regions_are_near_those_of_the_packaged_network(photos, opened) 
 def test_vectors_are_near_those_of_the_packaged_network(opened, tokenizer: Tokenizer) -> None:
     found = vectors(opened("minilm"), tokenizer, SENTENCES)
     codes = [torch.tensor([code.ids]) for code in tokenizer.encode_batch(SENTENCES)]
-    network = load_minilm(packaged_folder())
+    network = load_minilm()
     with torch.inference_mode():
         expected = torch.cat([network(ids, torch.ones_like(ids)) for ids in codes]).numpy()
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-5)

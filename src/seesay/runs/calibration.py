@@ -208,8 +208,6 @@ def best_is_right(log_odds: float, standing: float, images: int) -> float:
 class ScoreMixture:
     """Two normal distributions of a query's scores: of unrelated images, and of related (`right_`) ones.
 
-    `centre` and `spread` are means and standard deviations, `share` is that of related images.
-
     Example:
         >>> import numpy as np
         >>> from seesay.runs.calibration import ScoreMixture
@@ -220,11 +218,11 @@ class ScoreMixture:
         (0.1, [False, True])
     """
 
-    centre: float
-    spread: float
+    centre: float  # mean
+    spread: float  # standard deviation
     right_centre: float
     right_spread: float
-    share: float
+    share: float  # of related images
 
     @classmethod
     def fit(cls, scores: ArrayLike, unit: float) -> Self:

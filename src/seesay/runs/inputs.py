@@ -114,10 +114,8 @@ def split_inputs(
     """Read the features of a split from the store, encoding missing ones, and prepare its sentences.
 
     Features keep the files' half precision, and contiguous ones of a single array are memory-mapped: for
-    113,000 images with 36 instances of 1,000 numbers, a copy in single precision takes 16 GB.
-
-    `recipe` may also be the metadata of a run. `run` is the folder of the run, which may hold weights of its
-    encoders.
+    113,000 images with 36 instances of 1,000 numbers, a copy in single precision takes 16 GB. `run` is the
+    folder of the run, which may hold weights of its encoders.
 
     Raises:
         SeesayError: the split is empty, no image can be decoded, or the recipe does not fit a corpus of

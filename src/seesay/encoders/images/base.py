@@ -251,14 +251,10 @@ def kept_encoder(settings: EncoderSettings, device: str, run: Path | None) -> Im
 
 
 def load_image_encoder(encoder: AnyEncoder, device: str = "cpu", run: Path | None = None) -> ImageEncoder:
-    """Load an image encoder by its settings; `list_encoders` lists them.
+    """Load an image encoder by its kind, or a mapping as in a recipe; `list_encoders` lists them.
 
     Packaged networks run in ONNX Runtime on a CPU and in PyTorch on a GPU, those in 8 bits always on the CPU.
-
-    Args:
-        encoder: its kind, or a mapping as in a recipe: {"kind": "efficientnet-lite0", "crops": "ten"}.
-        device: "cpu" or a device of PyTorch.
-        run: the folder of the run whose encoder it is, which holds weights that the run has tuned.
+    `run` is the folder of the run whose encoder it is, which holds weights that the run has tuned.
 
     Example:
         >>> load_image_encoder("efficientnet-lite0").dims

@@ -72,7 +72,8 @@ class InstanceEncoder(ImageEncoder):
         for row, (squares, boxes) in enumerate(images):
             starts = range(0, len(squares), _AT_ONCE)
             logits = np.concatenate([self.network(squares[i : i + _AT_ONCE])["logits"] for i in starts])
-            described[row, : len(squares)] = _softmax(logits)
+            powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+            described[row, : len(squares)] = powers / powers.sum(axis=1, keepdims=True)
             places[row, : len(boxes)] = boxes
         return {"pooled": described.reshape(len(images), -1), "boxes": places.reshape(len(images), -1)}
 
@@ -84,8 +85,3 @@ def _grid() -> NDArray[np.float32]:
         starts = np.linspace(0, 1 - side, count) if count > 1 else np.array([(1 - side) / 2])
         boxes += [(x, y, x + side, y + side) for y in starts for x in starts]
     return np.array(boxes, np.float32)
-
-
-def _softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(powers / powers.sum(axis=1, keepdims=True))

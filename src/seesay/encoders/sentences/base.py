@@ -250,11 +250,8 @@ def fit_sentence_encoder(
 ) -> SentenceEncoder:
     """Fit a sentence encoder to training sentences; an encoder that needs no fitting is returned unchanged.
 
-    Args:
-        encoder: one of SENTENCE_ENCODERS: its kind, or a mapping as in a recipe.
-        texts: the sentences of the train split.
-        dim: principal components to keep; fewer if the sentences have fewer.
-        images: the image that each sentence describes, (m,); by default all differ.
+    `dim` principal components are kept, fewer if the sentences have fewer. `images`, (m,), are the images
+    that the sentences describe; by default all differ.
 
     Raises:
         SeesayError: there is no such encoder, or no sentence has a known word.

