@@ -2,9 +2,9 @@
 
 The vectors and queries are those of `benchmarks.search`. Half of the images are in one folder, and a
 hundredth in a folder in it; a filter asks for one of these folders. An index is loaded as an update writes
-it, without reading photos, and once by `seesay copy`. Bare pgvector is loaded by COPY, has the same graph,
-and its filters are columns of its table. Clients are threads of one process, which ask without pauses. The
-server is started for the benchmark, or is that of SEESAY_TEST_POSTGRESQL.
+it, without reading photos, and once by `seesay copy`, without its graph. Bare pgvector is loaded by COPY, has
+the same graph, and its filters are columns of its table. Clients are threads of one process, which ask
+without pauses. The server is started for the benchmark, or is that of SEESAY_TEST_POSTGRESQL.
 
     OMP_NUM_THREADS=1 python -m benchmarks.postgresql [--counts 100000]
 """
