@@ -27,7 +27,7 @@ from seesay.text.concepts import content_words
 from seesay.text.tokens import replace_words
 from seesay.text.vocabulary import Vocabulary
 from seesay.text.words import unknown_words, words_or_signs
-from seesay.web.routes.parameters import place_of
+from seesay.web.routes.parameters import end_of
 from seesay.web.security import host_allowed
 from tests.data.readers.conftest import jpeg
 from tests.linear import check_linear
@@ -38,7 +38,7 @@ ANNOTATION = "<annotation><size><width>60</width><height>40</height></size></ann
 PARSERS: dict[str, Callable[[str], object]] = {
     "query": Query.parse,
     "filter": Filter.parse,
-    "cursor": place_of,
+    "cursor": end_of,
     "host": lambda text: host_allowed(text, {"localhost"}),
     "JSON": lambda text: parse_json(text, "file"),
     "words": words_or_signs,

@@ -46,15 +46,8 @@ class Updates:
         if not self._alone.acquire(blocking=False):
             return False
         self._state = UpdateState(index=self._state.index, running=True)
-
-        def update() -> None:
-            try:
-                self._update()
-            finally:
-                self._alone.release()
-
         # A daemon, so that the server can stop at once; an update may be killed at any time.
-        threading.Thread(target=update, name="seesay-update", daemon=True).start()
+        threading.Thread(target=self._update, name="seesay-update", daemon=True).start()
         return True
 
     def watch(self) -> None:
@@ -106,13 +99,14 @@ class Updates:
         Raises:
             SeesayError: the update failed.
         """
-        with self._alone:
-            self._state = UpdateState(index=self._state.index, running=True)
-            self._update()
-            if self.failed:
-                raise SeesayError("The update failed.")
+        self._alone.acquire()
+        self._state = UpdateState(index=self._state.index, running=True)
+        self._update()
+        if self.failed:
+            raise SeesayError("The update failed.")
 
     def _update(self) -> None:
+        """Update, and release the lock, which the caller has acquired."""
         ended: dict[str, object] = {"running": False}
         self.failed = False
         try:
@@ -135,7 +129,9 @@ class Updates:
                 log_line(f"{self._index.place}: {line}")
             self.failed = True
             ended["error"] = "The update failed; see the log of the server."  # which may name paths
-        self._state = self._state.model_copy(update=ended)
+        finally:
+            self._state = self._state.model_copy(update=ended)
+            self._alone.release()
 
     def _progress(self, done: int, total: int) -> None:
         if self._stopped.is_set():
