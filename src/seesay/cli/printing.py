@@ -68,6 +68,13 @@ def show_answer(answer: Answer, index: Index, as_json: bool, by_score: bool) -> 
     if as_json:
         print_json(answer.to_dict(roots) | {"results": rows})
     else:
+        if answer.where_text:
+            from seesay.search.filters import Filter
+
+            tell("Text read in the picture:")
+            for photo in index.store.newest(len(answer) or 1, Filter.parse(answer.where_text)):
+                print(f"       {visible(photo.path)}")
+            tell(f"All of these: --where '{answer.where_text}'. What pictures show:")
         fitted = True
         for hit, row in zip(answer, rows, strict=True):
             if fitted and not hit.fits and not by_score:

@@ -100,6 +100,14 @@ def index(
             "index remembers it; '' for none.",
         ),
     ] = None,
+    text: Annotated[
+        bool | None,
+        typer.Option(
+            "--text/--no-text",
+            help="Also read the text in pictures, such as screenshots and receipts (needs seesay[ocr]). The "
+            "index remembers it.",
+        ),
+    ] = None,
     root: Root = None,
     cluster: opt.Cluster = None,
     watch: Annotated[bool, typer.Option("--watch", help="Update the index when its folders change.")] = False,
@@ -134,7 +142,7 @@ def index(
         report = UpdateReport(deleted=removed)
         if not emptied:
             with progress_of("Indexing", "images") as at:
-                report = opened.update_images(photos, at, cluster or "", exclude)
+                report = opened.update_images(photos, at, cluster or "", exclude, text)
         with progress_of("Indexing", "sentences") as at:
             added = opened.add_sentences(texts, at) if texts else 0
         show(report, added)
@@ -172,7 +180,7 @@ def search(
         typer.Option(
             metavar="FILTER",
             help="Only search images that meet all conditions: taken:2019 (or 2019-06..2020-01), "
-            "folder:italy, name:IMG_2021, added:7d.",
+            "folder:italy, name:IMG_2021, added:7d, text:invoice.",
         ),
     ] = None,
     as_json: opt.Json = False,

@@ -24,15 +24,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 import seesay
-from seesay.data.images import MAX_PIXELS, DecodedImage, EncodedImage, content_key
+from seesay.data.images import MAX_PIXELS, DecodedImage, EncodedImage, content_key, reading
+from seesay.data.reading import Line, lines_of, read_lines
 from seesay.errors import ImageError, UnavailableImageError
 
 _SECONDS = 10.0  # for one of the user's own photos
+_READING_SECONDS = 60.0  # of its text: a dense page takes three
+_READING_AT_ONCE = 2  # each takes 700 MB
 _AT_ONCE = 8  # each may take more than a gigabyte
 _PATIENCE = 3  # times as long in wall-clock time, since the machine may be busy
 _ADDRESS_SPACE = 4 << 30  # bytes: far more than decoding may take, in case a decoder is faulty
 _NICENESS = 10  # queries come first
 _LINE = 4096  # bytes
+_MOST_TEXT = 1 << 20  # bytes
 _NO_PIXELS = np.zeros((0, 0, 3), np.uint8)
 
 
@@ -90,6 +94,10 @@ class Decoders:
     def is_upright_in_browsers(self, data: bytes, name: str) -> bool:
         """Return `EncodedImage.is_upright_in_browsers`. Raises the same errors as `decode`."""
         return self._ask(data, name, {"pixels": 0})[0]["upright"] is True
+
+    def read_text(self, data: bytes, name: str) -> list[Line]:
+        """Return the lines of text in an image, see `read_lines`. Raises the same errors as `decode`."""
+        return cast(list[Line], self._ask(data, name, {"pixels": 0, "read": True})[0]["lines"])
 
     def _ask(self, data: bytes, name: str, wanted: dict[str, Any]) -> _Answer:
         request = wanted | {"name": name, "bytes": len(data), "seconds": self._seconds}
@@ -180,6 +188,8 @@ def _checked(answers: IO[bytes], max_pixels: int) -> _Answer | ImageError:
     if "error" in head:
         kind = UnavailableImageError if head["again"] is True else ImageError
         return kind(str(head["error"]))
+    if "text" in head:
+        return {"lines": lines_of(json.loads(answers.read(min(int(head["text"]), _MOST_TEXT))))}, _NO_PIXELS
     if not max_pixels:
         return {"facts": dict(head["facts"]), "upright": head["upright"]}, _NO_PIXELS
     (height, width), (whole_width, whole_height) = map(int, head["shape"]), map(int, head["size"])
@@ -210,6 +220,11 @@ def main() -> None:
         _limit("RLIMIT_CPU", math.ceil(time.process_time() + request["seconds"]))
         try:
             image = EncodedImage(data, request["name"], request["pixels"] or MAX_PIXELS)
+            if request.get("read"):
+                with reading(image.name):
+                    text = json.dumps(read_lines(image.pixels())).encode()
+                _write(answers, {"text": len(text)}, text)
+                continue
             pixels = image.pixels(request["side"]) if request["pixels"] else _NO_PIXELS
             head: dict[str, Any] = {"shape": pixels.shape[:2], "size": image.size, "taken": image.taken}
             head |= {"facts": image.facts, "upright": image.is_upright_in_browsers}
@@ -231,7 +246,10 @@ def _limit(what: str, most: int) -> None:
 
 PHOTOS = Decoders(_SECONDS)
 """The processes that decode photos to index or show them."""
+READERS = Decoders(_READING_SECONDS, _READING_AT_ONCE)
+"""The processes that read the text in photos."""
 atexit.register(PHOTOS.close)
+atexit.register(READERS.close)
 
 if __name__ == "__main__":
     main()

@@ -2,6 +2,7 @@
 
     filter    = ["-"] condition {" " ["-"] condition}, all of which must hold; "-" excludes
     condition = "folder:" name  |  "name:" part of a file's name  |  "taken:" dates  |  "added:" since
+                | "text:" words, or the beginning of one, that were read in the picture
     dates     = date  |  [date] ".." [date], where a date is 2019, 2019-06 or 2019-06-30
     since     = date  |  number ("h" | "d" | "w" | "y"): the last so many hours, days, weeks, years
     name      = part of the path of a folder; "/" is where a folder's name begins or ends, so that "/a/" is
@@ -32,7 +33,9 @@ _TERMS = ("id", "image", "upload", "http", "https")  # what a query contains, se
 _DATE = re.compile(r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2}))?)?")
 _AGO = re.compile(r"([0-9]{1,5})([hdwy])")
 _SECONDS = {"h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365.25 * 86_400}
+_WORDS = re.compile(r"\w+")
 _NAME = "instr(name, ?) > 0"
+_TEXT = "vector IN (SELECT vector FROM texts WHERE instr(words, ?) > 0)"
 
 Compared = dict[str, Any]
 """Comparisons of columns, with their parameters, in SQL that SQLite and PostgreSQL understand."""
@@ -46,7 +49,7 @@ class Filter:
     """Conditions on the metadata of images, all of which must hold.
 
     Attributes:
-        sql: a condition on the columns `folded`, `name`, `time` and `added`.
+        sql: a condition on the columns `folded`, `name`, `time`, `added` and `vector`.
         values: its parameters.
 
     Example:
@@ -139,6 +142,15 @@ def folded_name(path: str) -> str:
     return folded(path.rpartition("/")[2])
 
 
+def folded_words(text: str) -> str:
+    """Return the words of a text without case and accents, each between spaces.
+
+    >>> folded_words("Wi-Fi: Café-5G!")
+    ' wi fi cafe 5g '
+    """
+    return f" {' '.join(_WORDS.findall(folded(text)))} "
+
+
 def _folder(value: str) -> Compared:
     name = folded(value.replace("\\", "/"))
     if not name.strip("/"):
@@ -150,6 +162,13 @@ def _name(value: str) -> Compared:
     if not value:
         raise QueryError("name: is empty; write part of a file's name, such as name:IMG_2021.")
     return {_NAME: folded(value)}
+
+
+def _text(value: str) -> Compared:
+    words = folded_words(value).rstrip()
+    if not words:
+        raise QueryError("text: is empty; write a word that stands in the picture, such as text:invoice.")
+    return {_TEXT: words}
 
 
 def _taken(value: str) -> Compared:
@@ -181,6 +200,7 @@ _CONDITIONS: dict[str, Callable[[str], Compared]] = {
     "name": _name,
     "taken": _taken,
     "added": _added,
+    "text": _text,
 }
 
 

@@ -85,6 +85,8 @@ class Answer(list[Hit]):
         end: the end of the page; None if there are no more hits.
         where_meant: a filter for files or folders that are named like the query, if nothing fits it; else
             None.
+        where_text: a filter for the photos in which all words of the query were read, if there are any; else
+            None.
         query_meant: the English name of a thing that the query names in another language; else None.
 
     Example:
@@ -106,6 +108,7 @@ class Answer(list[Hit]):
         self.end = end
         self.corrected_words = dict(corrected_words or {})
         self.where_meant: str | None = None
+        self.where_text: str | None = None
         self.query_meant: str | None = None
 
     @property
@@ -124,4 +127,5 @@ class Answer(list[Hit]):
             "unknown_words": list(self.unknown_words),
             "corrected_words": self.corrected_words,
             "certainty": self.certainty,
+            "where_text": self.where_text,
         }

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePath
 
 from seesay.data.images import content_key
+from seesay.data.reading import check_reader
 from seesay.errors import SeesayError
 from seesay.paths import is_folder
 from seesay.runs.images import read_texts
@@ -144,7 +145,8 @@ class Index(IndexReader):
             "changed": datetime.fromtimestamp(self.store.changed(), UTC).isoformat(timespec="seconds"),
             "exclude": self.store.exclude(),
             "not_read": self.store.not_read(),
-            "faults": {path: reason for path, (*_, reason) in sorted(self.store.skipped().items())},
+            "text": bool(self.store.current("text")),
+            "faults": dict(sorted(self.store.faults().items())),
         }
 
     def copy_to(self, place: str | Path, progress: Progress | None = None) -> None:
@@ -187,6 +189,7 @@ class Index(IndexReader):
         progress: Progress | None = None,
         cluster: str = "",
         exclude: Sequence[str] | None = None,
+        text: bool | None = None,
     ) -> UpdateReport:
         """Update the index from its folders; only new contents are embedded.
 
@@ -198,15 +201,18 @@ class Index(IndexReader):
             cluster: the address of a Ray cluster whose workers encode, see `fill_stores_on_cluster`.
             exclude: patterns of files and folders to leave out from now on, such as "*.png" or "Screenshots",
                 see `check_patterns`; by default the former ones.
+            text: whether to read the text in pictures from now on; by default as before.
 
         Raises:
             SeesayError: the index has no folders yet, or somebody else made it and no folder is named; one is
                 not a folder, is new and has no images, or lies in another; all are missing; another process
                 is updating the index; or there is no cluster, or it cannot load the run.
-            MissingExtraError: Ray is not installed.
+            MissingExtraError: Ray or the models that read text are not installed.
         """
         given = [folders] if isinstance(folders, str | PurePath) else folders
         run, elsewhere = self.run, None
+        if text or (text is None and self.store.current("text")):
+            check_reader()
         if cluster:
             from seesay.search.cluster import on_cluster
 
@@ -217,6 +223,8 @@ class Index(IndexReader):
             with self.store.write() as writer:
                 if exclude is not None:
                     writer.set_meta(exclude=json.dumps(check_patterns(exclude)))
+                if text is not None:
+                    writer.set_meta(text="yes" if text else "")
                 if seen.alone:
                     writer.name_root(seen.alone)
                 for root in seen.roots:

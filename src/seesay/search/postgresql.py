@@ -30,7 +30,7 @@ from seesay.search.sqlite_file import closed_on_error
 from seesay.search.store import Store
 from seesay.search.writer import Connection, Writer
 
-VERSION = "seesay 1"
+VERSION = "seesay 2"
 """Of the tables, in the comment of their schema; others are rejected."""
 
 _LINKS, _EF_CONSTRUCTION, _EF_SEARCH = 16, 200, 400  # of the graph

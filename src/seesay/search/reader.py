@@ -23,7 +23,7 @@ from seesay.paths import is_folder, open_file
 from seesay.runs.run import Run
 from seesay.seal import check_seals, is_sealed
 from seesay.search.duplicates import stacks
-from seesay.search.filters import EVERYTHING, Filter
+from seesay.search.filters import EVERYTHING, Filter, folded_words
 from seesay.search.hits import Answer, Hit, PageEnd
 from seesay.search.judging import Judge
 from seesay.search.photo import Photo
@@ -172,6 +172,8 @@ class IndexReader:
         answer = Answer(hits, asked.unknown, found.end, asked.corrected)
         if after is None and len(asked.given.parts) == 1 and (words := asked.given.unquoted):
             answer.query_meant = english_for(words[0])
+        if after is None and len(asked.given.parts) == 1:
+            answer.where_text = self._reading(" ".join(asked.given.sentences), where or "")
         if after is None and answer.certainty == "nothing" and (found or not where):
             answer.where_meant = self._named_so(asked.given, where or "")
         return answer
@@ -183,10 +185,22 @@ class IndexReader:
             return None
         for field in ("name", "folder"):
             condition = f'{field}:"{text}"' if " " in text else f"{field}:{text}"
-            wanted = f"{where} {condition}".strip()
-            with suppress(QueryError):  # it becomes too long
-                if self.store.has(Filter.parse(wanted)):
-                    return wanted
+            if wanted := self._if_any(f"{where} {condition}"):
+                return wanted
+        return None
+
+    def _reading(self, text: str, where: str) -> str | None:
+        """Return a filter for photos in which all words of a text were read; None if there are none."""
+        words = dict.fromkeys(folded_words(text).split())
+        if len("".join(words)) < _LEAST_OF_A_NAME:
+            return None
+        return self._if_any(" ".join([where, *(f"text:{word}" for word in words)]))
+
+    def _if_any(self, where: str) -> str | None:
+        """Return a filter that images match; None if there are none, or it is too long."""
+        with suppress(QueryError):
+            if self.store.has(Filter.parse(where)):
+                return where.strip()
         return None
 
     def sentences_for(self, image: DecodedImage | bytes | str | Path, k: int = 10) -> Answer:

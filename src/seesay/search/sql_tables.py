@@ -56,6 +56,14 @@ _TABLES = (
         reason {text} NOT NULL,
         {unique_path}
     )""",
+    # The text that was read in the picture of a content: `words` as filters compare it, `lines` in JSON, see
+    # `seesay.data.reading.Line`; `fault` says why it could not be read, or is empty.
+    """CREATE TABLE texts (
+        vector bigint PRIMARY KEY REFERENCES vectors (id) ON DELETE CASCADE,
+        words {text} NOT NULL,
+        lines {text} NOT NULL,
+        fault {text} NOT NULL
+    )""",
     # An index may be of several folders; files of other kinds are counted for each.
     """CREATE TABLE roots (
         name {text} PRIMARY KEY,

@@ -22,7 +22,7 @@ APPLICATION_ID = 0x73656573
 # SQLite quotes a damaged schema in its error, and Python cannot decode that if it is not UTF-8.
 DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
 
-VERSION = 12
+VERSION = 13
 """Of the schema; files of other versions are rejected."""
 
 _NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")  # ends a journal that names another

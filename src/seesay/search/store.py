@@ -23,6 +23,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.data.reading import Line, lines_of
 from seesay.errors import SeesayError
 from seesay.search.filters import EVERYTHING, Filter
 from seesay.search.hits import PageEnd, Ranked
@@ -390,6 +391,26 @@ class Store(ABC):
                         vectors = self._unpacked([row[-1] for row in rows])
                         rows = [(*row[:-1], vector) for row, vector in zip(rows, vectors, strict=True)]
                 yield table, rows, last
+        yield "texts", self._rows("SELECT * FROM texts", (), int, str, str, str), 0  # they refer to vectors
+
+    def without_text(self) -> dict[str, str]:
+        """Return the content keys of the images whose text has not been read, by path."""
+        query = """SELECT path, key FROM items JOIN vectors ON vectors.id = items.vector
+            WHERE items.kind = 'image' AND items.vector NOT IN (SELECT vector FROM texts)"""
+        return dict(self._rows(query, (), str, str))
+
+    def faults(self) -> dict[str, str]:
+        """Return why files, or the text in them, could not be read, by path."""
+        query = """SELECT path, reason FROM skipped UNION ALL
+            SELECT path, fault FROM texts JOIN items ON items.vector = texts.vector WHERE fault != ''"""
+        return dict(self._rows(query, (), str, str))
+
+    def lines(self, id_: int) -> list[Line]:
+        """Return the lines of text that were read in an image; none if it was not read."""
+        query = "SELECT lines FROM texts JOIN items ON items.vector = texts.vector WHERE items.id = ?"
+        found = self._rows(query, (id_,), str)
+        with self._read():
+            return lines_of(json.loads(found[0][0])) if found else []
 
     def known(self, kind: Kind, keys: Iterable[str]) -> set[str]:
         """Return the content keys that have a vector."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,11 +14,13 @@ from pathlib import Path
 from seesay.arrays import Vector
 from seesay.data import decoders
 from seesay.data.images import DecodedImage, content_key
+from seesay.data.reading import Line
 from seesay.data.sources import FileSource
 from seesay.encoders.images.encode import CHUNK, in_threads
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from seesay.runs.run import Run
 from seesay.search import thumbnails
+from seesay.search.filters import folded_words
 from seesay.search.folder_images import FolderImages
 from seesay.search.photo import FileState, Photo
 from seesay.search.preparing import is_finite
@@ -154,6 +157,8 @@ class Update:
             done += len(encoded)
             progress(done, len(todo))
         self._finish()
+        if self._store.current("text"):
+            self._read_texts(progress)
         self._report.seconds = time.perf_counter() - self._started
         return self._report
 
@@ -173,6 +178,27 @@ class Update:
                 writer.set_not_read(root, self._seen.not_read[root.name])
             self._thumbnails.drop(writer.drop_orphans())  # before the commit, after which their keys are lost
         self._report.deleted += len(gone)
+
+    def _read_texts(self, progress: Progress) -> None:
+        """Read the text in the photos in which it has not been read; several files may have one content."""
+        wanted = {key: path for path, key in self._store.without_text().items() if path in self._files}
+        for done, (key, lines, fault, lasts) in enumerate(in_threads(self._text, wanted.items()), 1):
+            if fault:
+                self._report.skipped.append((wanted[key], fault))
+            if not fault or lasts:  # otherwise it is tried again
+                words = folded_words("\n".join(line.text for line in lines))
+                with self._store.write() as writer:
+                    writer.put_text(key, words, json.dumps(lines), fault)
+            progress(done, len(wanted))
+
+    def _text(self, wanted: tuple[str, str]) -> tuple[str, list[Line], str, bool]:
+        """Return the content key of a file, its text, or why it cannot be read and whether that lasts."""
+        key, path = wanted
+        try:
+            return key, decoders.READERS.read_text(self._seen.file(path).read(), path), "", True
+        except ImageError as error:
+            photo = _faulty(key, path, error)
+            return key, [], f"its text was not read: {photo.fault}", photo.lasts
 
     def _is_unchanged(self, path: str, state: FileState) -> bool:
         former = self._before.get(path)

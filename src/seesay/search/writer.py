@@ -70,7 +70,8 @@ class Writer:
 
         Args:
             **values: by key: "embedder", the name or folder of the run; "exclude", patterns of what to leave
-                out; "background", the gallery, see `seesay.search.judging`. A store adds its own, such as
+                out; "text", whether text in pictures is read; "background", the gallery, see
+                `seesay.search.judging`. A store adds its own, such as
                 "generation".
         """
         put = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
@@ -153,6 +154,14 @@ class Writer:
     def forget_skipped(self, paths: Iterable[str]) -> None:
         """Delete the records of unusable files that are gone or usable again."""
         self._connection.executemany("DELETE FROM skipped WHERE path = ?", [(path,) for path in paths])
+
+    def put_text(self, key: str, words: str, lines: str, fault: str = "") -> None:
+        """Keep the text that was read in an image with this content, or why it could not be read."""
+        content = "SELECT id FROM vectors WHERE kind = 'image' AND key = ?"
+        for (vector,) in self._connection.execute(content, (key,)).fetchall():
+            self._connection.execute("DELETE FROM texts WHERE vector = ?", (vector,))
+            row = vector, words, lines, fault
+            self._connection.execute("INSERT INTO texts VALUES (?, ?, ?, ?)", row)
 
     def delete(self, ids: Iterable[int]) -> None:
         """Delete items."""

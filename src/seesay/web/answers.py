@@ -62,6 +62,9 @@ class Images(_OfIndex):
     where_meant: str | None = Field(
         description="a filter for files or folders that have the query's name, if nothing fits it"
     )
+    where_text: str | None = Field(
+        description="a filter for the images in which all words of the query were read, if there are any"
+    )
     query_meant: str | None = Field(
         description="the English name of what a query in German, Spanish, French or Chinese names"
     )
@@ -154,6 +157,10 @@ class ImageFacts(_OfIndex, DatedImage):
     bytes: int = Field(description="of the file")
     type: str | None = Field(
         description="media type of the file by its content; null if it cannot be read now"
+    )
+    text: list[tuple[str, float, float, float, float]] = Field(
+        description="lines of text read in the picture, and their boxes: x1, y1, x2, y2 in fractions of its "
+        "size"
     )
     facts: dict[str, str] = Field(
         description="EXIF data: taken, camera, lens, exposure, aperture, iso, focal"

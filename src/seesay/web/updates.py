@@ -69,8 +69,7 @@ class Updates:
 
     def faults(self) -> dict[str, str]:
         """Return the reasons why files could not be indexed, or folders not read, by path."""
-        lasting = {path: reason for path, (*_, reason) in self._index.store.skipped().items()}
-        return dict(sorted((self._skipped | lasting).items()))
+        return dict(sorted((self._skipped | self._index.store.faults()).items()))
 
     @property
     def running(self) -> bool:

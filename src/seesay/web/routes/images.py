@@ -129,7 +129,8 @@ async def facts(service: TheService, served: TheIndex, id: Id) -> ImageFacts:
     def work() -> ImageFacts:
         item = served.image(id)
         dated = DatedImage.model_validate(item).model_dump()
-        known = ImageFacts(index=served.name, bytes=item.state.size, type=None, facts={}, **dated)
+        about = dated | {"bytes": item.state.size, "text": served.index.store.lines(id)}
+        known = ImageFacts(index=served.name, type=None, facts={}, **about)
         with suppress(OSError, ImageError):
             file, format_ = _opened_image(served, item)
             with file:

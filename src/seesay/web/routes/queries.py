@@ -107,6 +107,7 @@ async def _found(
         unknown_words=list(found.unknown_words),
         corrected_words=found.corrected_words,
         where_meant=found.where_meant,
+        where_text=found.where_text,
         query_meant=found.query_meant,
     )
 

