@@ -73,6 +73,9 @@ def test_photos_are_found_by_the_text_in_them(store: str, tmp_path: Path, reads)
         [red] = [photo.id for photo in index.store.photos().values() if photo.path == "red.png"]
         assert [line.text for line in index.store.lines(red)] == ["Wi-Fi", "Password: Müller42"]
         assert index.store.lines(99) == []
+        index.copy_to(there := place(store, tmp_path / "copy"))
+    with Index.open(there, Colours()) as copy:
+        assert paths(copy, "text:invoice") == ["blue.png"]
 
 
 @pytest.mark.parametrize("store", STORES)
