@@ -22,8 +22,8 @@ class Registry(Mapping[str, T], Generic[T]):
     does so in its own metadata, as an entry point of this registry's group under the same name.
 
     Args:
-        what: what is registered, for error messages, such as "protocol".
-        group: the entry-point group, such as "seesay.protocols".
+        what: what is registered, such as "protocol".
+        group: of entry points, such as "seesay.protocols".
         modules: the names of the included implementations by their module, which is imported when one of them
             is looked up. Those of this module itself need no mention.
 

@@ -217,13 +217,7 @@ def open_stores(encoders: Sequence[ImageEncoder], folder: Path) -> dict[str, Arr
 def read_features(
     encoder: ImageEncoder, store: ArrayStore, keys: Sequence[str], name: str
 ) -> NDArray[np.float32]:
-    """Read one array of an encoder, (n, width), from the store of its source.
-
-    What an encoder derives from its source's features is computed now.
-
-    Raises:
-        SeesayError: a key is not in the store.
-    """
+    """Read one array of an encoder, (n, width), from the store of its source, or compute it from those."""
     if encoder.source is encoder:
         return np.asarray(store.read(keys, name), np.float32)
     stored = {each: np.asarray(store.read(keys, each), np.float32) for each in encoder.source.dims}

@@ -16,13 +16,7 @@ from seesay.text.vocabulary import Vocabulary
 
 
 def load_run(name: str, device: str | None = None) -> Run:
-    """Load the run in a folder, included weights, or a CLIP model; see `seesay.load`.
-
-    Raises:
-        SeesayError: the run, model or device does not exist, or a file is missing or damaged.
-        MissingExtraError: PyTorch is not installed, and the run is not exported or needs it for a
-            device other than the CPU; or open_clip is not installed.
-    """
+    """Load the run in a folder, included weights, or a CLIP model; see `Run.load` for errors."""
     model = clip_model(name)
     return Run.load(name, device) if model is None else ClipRun(model, device)
 

@@ -77,7 +77,7 @@ class Run:
 
     Attributes:
         name: the name of included weights, or the run's folder.
-        folder: the folder of its files.
+        folder: of its files.
         config: the contents of `run.json`.
         vocabulary: the words that it reads.
         sentence_encoder: the frozen encoder of sentences, if it has one.

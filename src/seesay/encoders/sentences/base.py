@@ -162,12 +162,6 @@ def _moments(batches: Iterable[Vectors]) -> tuple[Vectors, Vectors]:
 class FittedEncoder(SentenceEncoder):
     """Principal components of features (`rows`) that are fitted to a train split.
 
-    Args:
-        settings: those of a recipe, checked; see `options`.
-
-    Attributes:
-        file: from which `rows` reads word vectors, if from any.
-
     Example:
         >>> import numpy as np
         >>> from seesay.encoders import EncoderSettings, FittedEncoder
@@ -178,7 +172,7 @@ class FittedEncoder(SentenceEncoder):
         array([[2., 1., 0.]], dtype=float32)
     """
 
-    file: Path | None = None
+    file: Path | None = None  # from which `rows` reads word vectors, if from any
     pca: Pca
 
     def __init__(self, settings: EncoderSettings) -> None:
