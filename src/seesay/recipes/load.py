@@ -19,16 +19,10 @@ from seesay.errors import KEYS_ALIKE, SeesayError, did_you_mean
 from seesay.losses.settings import LOSSES
 from seesay.matchers.settings import MATCHERS, ComposedSettings
 from seesay.paths import is_file_name
+from seesay.recipes import schema
 from seesay.recipes.departures import PrintedSettings, by_name
 from seesay.recipes.files import Change, Values, changes_of, find_recipe, in_one_line, included_recipes
-from seesay.recipes.schema import (
-    OptimizerSettings,
-    Recipe,
-    RegionSettings,
-    ScheduleSettings,
-    WordSettings,
-    misfits,
-)
+from seesay.recipes.schema import Recipe
 from seesay.settings import Settings, SettingsRegistry, describe
 
 M = TypeVar("M", bound=BaseModel)
@@ -111,10 +105,10 @@ def _with_mapping(
     keys_of: dict[str, Iterable[str]] = {
         "matcher": _matcher_keys(values, corpus, settings_of),
         "loss": _settings(LOSSES, values.get("loss")).model_fields,
-        "optimizer": OptimizerSettings.model_fields,
-        "schedule": ScheduleSettings.model_fields,
-        "words": WordSettings.model_fields if values.get("words") is not None else (),
-        "regions": RegionSettings.model_fields if values.get("regions") is not None else (),
+        "optimizer": schema.OptimizerSettings.model_fields,
+        "schedule": schema.ScheduleSettings.model_fields,
+        "words": schema.WordSettings.model_fields if values.get("words") is not None else (),
+        "regions": schema.RegionSettings.model_fields if values.get("regions") is not None else (),
     }
     owners = [owner for owner, keys in keys_of.items() if key in keys]
     if len(owners) == 1:
@@ -280,7 +274,7 @@ def _with_members(recipe: Recipe) -> Recipe:
             shared = len(members) > 1 and all(line in other.departures for other in members)
             lines.append(line if shared or line in recipe.departures else f"{member.name}: {line}")
     filled = recipe.model_copy(update={"matcher": matcher, "departures": tuple(dict.fromkeys(lines))})
-    for key, problem in misfits(filled):  # only now is it known whether the loss fits the matcher
+    for key, problem in schema.misfits(filled):  # only now is it known whether the loss fits the matcher
         raise SeesayError(f"Recipe '{recipe.name}': key '{key}': {problem}.")
     return filled
 

@@ -25,13 +25,7 @@ from seesay.runs.calibration import Calibration, NothingToFitError, ScoreCalibra
 from seesay.runs.export import try_export
 from seesay.runs.run import Run
 from seesay.runs.scores import Matrix
-from seesay.runs.summary import (
-    CorpusPlace,
-    Epoch,
-    GateSummary,
-    MemberSummary,
-    TrainingSummary,
-)
+from seesay.runs.summary import CorpusPlace, Epoch, GateSummary, MemberSummary, TrainingSummary
 from seesay.text.concepts import nouns
 from seesay.training.loop import CHECKPOINT
 from seesay.training.task import Task
@@ -96,9 +90,7 @@ def summarize(
 def calibrate(run: Run, corpus: Corpus) -> str | None:
     """Fit the probabilities of a run that can be indexed or grounds phrases, and store them in its folder.
 
-    Returns:
-        Why they could not be fitted, or None. For example, without English nouns no images are known not to
-        fit a query. Scores then have the default probabilities, and boxes none.
+    Returns why they could not be fitted, or None. Scores then have the default probabilities, and boxes none.
     """
     run.update(calibration=None)
     if not corpus.has_boxes and not isinstance(run.matcher, EmbeddingMatcher):

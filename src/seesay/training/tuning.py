@@ -78,9 +78,8 @@ class FromPixels(nn.Module):
 class PixelsTask(Task):
     """A task whose images are pixels instead of features.
 
-    Attributes:
-        views: how many crops of an image there are, of which each epoch shows one: those of its encoder, then
-            random ones. With None each epoch has new random ones.
+    Each epoch shows one of `views` crops of an image: those of its encoder, then random ones. With None each
+    epoch has new random ones.
     """
 
     def __init__(self, recipe: Recipe, task: Task, views: int | None = None) -> None:
