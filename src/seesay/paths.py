@@ -291,6 +291,8 @@ def check_output(
                 raise SeesayError(
                     f"{out}: this command reads it, or its folder ({each}); choose another name."
                 )
+    if not out.is_file():  # renaming a file onto a device would replace it, for every program
+        raise SeesayError(f"{out}: is no file; choose the name of one.")
     if not overwrite:
         raise SeesayError(f"{out}: exists; choose another name, or replace it with --overwrite.")
 

@@ -148,3 +148,15 @@ def test_an_index_is_updated_and_features_are_added_in_the_same_folder(here: Pat
     for _ in range(2):
         assert run("index", "scenes/images", "--out", "index") == 0
         assert run("features", "scenes", "--encoder", "efficientnet-lite0", "--out", "features") == 0
+
+
+@pytest.mark.parametrize("command", FILES)
+def test_a_device_or_pipe_is_never_replaced_by_a_file(
+    command: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments, _, suffix = FILES[command]
+    pipe = here / f"pipe{suffix}"
+    os.mkfifo(pipe)
+    assert run(command, *arguments, "--out", str(pipe), "--overwrite") == 2
+    assert "is no file" in capsys.readouterr().err
+    assert pipe.is_fifo()
