@@ -285,14 +285,14 @@ def check_output(
     """
     if not os.path.lexists(out) or (out.is_file() and is_ours(out)):
         return
-    for each in inputs:
+    if not out.is_file():  # renaming a file onto a device would replace it, for every program
+        raise SeesayError(f"{out}: is no file; choose the name of one.")
+    for each in (given for given in inputs if given):
         with suppress(OSError, ValueError):  # a link to nothing, or not the name of a file
             if out.samefile(each) or out.resolve().is_relative_to(Path(each).resolve(strict=True)):
                 raise SeesayError(
                     f"{out}: this command reads it, or its folder ({each}); choose another name."
                 )
-    if not out.is_file():  # renaming a file onto a device would replace it, for every program
-        raise SeesayError(f"{out}: is no file; choose the name of one.")
     if not overwrite:
         raise SeesayError(f"{out}: exists; choose another name, or replace it with --overwrite.")
 
