@@ -136,11 +136,13 @@ export class Viewer {
     this.asking.abort();
     this.details.hidden = !wanted || Boolean(this.image.file);
     this.dialog.querySelector('[data-do="details"]').setAttribute("aria-expanded", !this.details.hidden);
+    this.pointer.mark([], this.image);
     if (this.details.hidden) return;
     this.asking = new AbortController();
     this.details.replaceChildren(); // so that those of the previous image are not shown with this one
     try {
       const known = await api.facts(this.image.id, this.asking.signal);
+      this.pointer.mark(known.text, known);
       const { taken, ...others } = known.facts;
       const date = new Intl.DateTimeFormat("en", { dateStyle: "long", timeStyle: "short" });
       const size = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
