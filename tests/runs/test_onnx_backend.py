@@ -94,9 +94,7 @@ def test_arrays_of_another_width_are_named(embedding: Run) -> None:
 def test_sentences_are_embedded_without_the_graph_of_images(copy: Path) -> None:
     (copy / "images.onnx").unlink()
     assert read(copy).encode_sentences(texts(2)).any()
-    with pytest.raises(
-        SeesayError, match=r"images\.onnx: damaged or missing; export the run again with `see"
-    ):
+    with pytest.raises(SeesayError, match=r"images\.onnx: damaged or missing; restore it, or train again"):
         read(copy).encode_images(features(1))
 
 
@@ -104,7 +102,7 @@ def test_sentences_are_embedded_without_the_graph_of_images(copy: Path) -> None:
 def test_a_damaged_graph_is_named(copy: Path, keep: int) -> None:
     path = copy / "sentences.onnx"
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(SeesayError, match=r"sentences\.onnx: not the one that run\.json names; export the r"):
+    with pytest.raises(SeesayError, match=r"sentences\.onnx: not the one that run\.json names; restore it"):
         read(copy).encode_sentences(texts(2))
 
 
@@ -115,7 +113,7 @@ def test_a_graph_that_onnx_runtime_refuses_is_named(copy: Path) -> None:
     said = json.loads((copy / "run.json").read_text())
     said["graphs"]["sentences"]["digest"] = sha256(b"no graph").hexdigest()
     (copy / "run.json").write_text(json.dumps(said))
-    with pytest.raises(SeesayError, match=r"sentences\.onnx: damaged; export the run again"):
+    with pytest.raises(SeesayError, match=r"sentences\.onnx: damaged; restore it"):
         read(copy).encode_sentences(texts(2))
 
 

@@ -9,7 +9,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from seesay.data import decoders
 from seesay.data.decoders import Decoders
-from seesay.data.reading import Line, lines_of
+from seesay.data.reading import TextLine, lines_of
 from seesay.errors import ImageError, MissingExtraError, UnavailableImageError
 from seesay.search import Index
 from seesay.search.filters import Filter
@@ -26,12 +26,12 @@ class Reader:
     def __init__(self, texts: dict[str, str | Exception]) -> None:
         self.texts, self.asked = texts, list[str]()
 
-    def read_text(self, data: bytes, name: str) -> list[Line]:
+    def read_text(self, data: bytes, name: str) -> list[TextLine]:
         self.asked.append(name)
         found = self.texts.get(name, "")
         if isinstance(found, Exception):
             raise found
-        return [Line(text, 0.1, 0.2, 0.9, 0.3) for text in found.splitlines()]
+        return [TextLine(text, 0.1, 0.2, 0.9, 0.3) for text in found.splitlines()]
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_a_reader_that_needs_too_much_memory_is_an_error(tmp_path: Path, monkeyp
 
 
 def test_lines_from_elsewhere_are_checked() -> None:
-    assert lines_of([["a", 0, 0, 1, 0.5]]) == [Line("a", 0, 0, 1, 0.5)]
+    assert lines_of([["a", 0, 0, 1, 0.5]]) == [TextLine("a", 0, 0, 1, 0.5)]
     for wrong in ([["a", 0, 0, 2, 1]], [["a" * 501, 0, 0, 1, 1]], [["a", 0, 0, 1, float("nan")]]):
         with pytest.raises(ValueError, match="no lines"):
             lines_of(wrong)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 import seesay
 from seesay.data.images import MAX_PIXELS, DecodedImage, EncodedImage, content_key, reading
-from seesay.data.reading import Line, lines_of, read_lines
+from seesay.data.reading import TextLine, lines_of, read_lines
 from seesay.errors import ImageError, UnavailableImageError
 
 _SECONDS = 10.0  # for one of the user's own photos
@@ -95,9 +95,9 @@ class Decoders:
         """Return `EncodedImage.is_upright_in_browsers`. Raises the same errors as `decode`."""
         return self._ask(data, name, {"pixels": 0})[0]["upright"] is True
 
-    def read_text(self, data: bytes, name: str) -> list[Line]:
+    def read_text(self, data: bytes, name: str) -> list[TextLine]:
         """Return the lines of text in an image, see `read_lines`. Raises the same errors as `decode`."""
-        return cast(list[Line], self._ask(data, name, {"pixels": 0, "read": True})[0]["lines"])
+        return cast(list[TextLine], self._ask(data, name, {"pixels": 0, "read": True})[0]["lines"])
 
     def _ask(self, data: bytes, name: str, wanted: dict[str, Any]) -> _Answer:
         request = wanted | {"name": name, "bytes": len(data), "seconds": self._seconds}

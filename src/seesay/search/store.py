@@ -23,7 +23,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.reading import Line, lines_of
+from seesay.data.reading import TextLine, lines_of
 from seesay.errors import SeesayError
 from seesay.search.filters import EVERYTHING, Filter
 from seesay.search.hits import PageEnd, Ranked
@@ -405,7 +405,7 @@ class Store(ABC):
             SELECT path, fault FROM texts JOIN items ON items.vector = texts.vector WHERE fault != ''"""
         return dict(self._rows(query, (), str, str))
 
-    def lines(self, id_: int) -> list[Line]:
+    def lines(self, id_: int) -> list[TextLine]:
         """Return the lines of text that were read in an image; none if it was not read."""
         query = "SELECT lines FROM texts JOIN items ON items.vector = texts.vector WHERE items.id = ?"
         found = self._rows(query, (id_,), str)

@@ -14,7 +14,7 @@ from pathlib import Path
 from seesay.arrays import Vector
 from seesay.data import decoders
 from seesay.data.images import DecodedImage, content_key
-from seesay.data.reading import Line
+from seesay.data.reading import TextLine
 from seesay.data.sources import FileSource
 from seesay.encoders.images.encode import CHUNK, in_threads
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
@@ -191,7 +191,7 @@ class Update:
                     writer.put_text(key, words, json.dumps(lines), fault)
             progress(done, len(wanted))
 
-    def _text(self, wanted: tuple[str, str]) -> tuple[str, list[Line], str, bool]:
+    def _text(self, wanted: tuple[str, str]) -> tuple[str, list[TextLine], str, bool]:
         """Return the content key of a file, its text, or why it cannot be read and whether that lasts."""
         key, path = wanted
         try:
