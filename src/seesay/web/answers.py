@@ -151,6 +151,16 @@ class Typed(BaseModel):
     where: str = Field(description="the filter")
 
 
+class TextAnswer(BaseModel):
+    """A line of text read in a picture: its box is in fractions of the upright picture's size."""
+
+    text: str
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+
+
 class ImageFacts(_OfIndex, DatedImage):
     """What is known of an image."""
 
@@ -158,10 +168,7 @@ class ImageFacts(_OfIndex, DatedImage):
     type: str | None = Field(
         description="media type of the file by its content; null if it cannot be read now"
     )
-    text: list[tuple[str, float, float, float, float]] = Field(
-        description="lines of text read in the picture, and their boxes: x1, y1, x2, y2 in fractions of its "
-        "size"
-    )
+    text: list[TextAnswer] = Field(description="the lines of text read in the picture")
     facts: dict[str, str] = Field(
         description="EXIF data: taken, camera, lens, exposure, aperture, iso, focal"
     )

@@ -129,7 +129,8 @@ async def facts(service: TheService, served: TheIndex, id: Id) -> ImageFacts:
     def work() -> ImageFacts:
         item = served.image(id)
         dated = DatedImage.model_validate(item).model_dump()
-        about = dated | {"bytes": item.state.size, "text": served.index.store.lines(id)}
+        lines = [line._asdict() for line in served.index.store.lines(id)]
+        about = dated | {"bytes": item.state.size, "text": lines}
         known = ImageFacts(index=served.name, type=None, facts={}, **about)
         with suppress(OSError, ImageError):
             file, format_ = _opened_image(served, item)

@@ -124,11 +124,11 @@ export class Pointer {
     return frame;
   }
 
-  // Marks lines of text, [text, x1, y1, x2, y2] in fractions of the picture, unless phrases are marked.
+  // Marks lines of text, whose boxes are in fractions of the picture, unless phrases are marked.
   mark(lines, { width, height }) {
     if (this.told.childNodes.length) return;
     this.found = { width, height };
-    const frames = lines.map(([phrase, x1, y1, x2, y2]) => {
+    const frames = lines.map(({ text: phrase, x1, y1, x2, y2 }) => {
       const box = [x1 * width, y1 * height, x2 * width, y2 * height];
       return this.frame({ phrase: { phrase }, i: 0, box: { box, score: 1 } });
     });
