@@ -133,16 +133,6 @@ def test_what_is_probably_not_there_is_named(page) -> None:
     sync_api.expect(page.locator("#pointed")).to_contain_text("“a piano” is probably not in this image")
 
 
-def test_a_correction_is_told_in_the_viewer(page) -> None:
-    open_image(page, "large.png")
-    page.locator("#point input").fill("a red circcle")
-    page.keyboard.press("Enter")
-    sync_api.expect(page.locator("#pointed mark")).to_have_text("a red circcle")
-    sync_api.expect(page.locator("#pointed")).to_contain_text(
-        "Showing results for “circle” instead of “circcle”"
-    )
-
-
 def test_a_failure_is_told_in_the_viewer(page) -> None:
     open_image(page, "large.png")
     page.route("**/ground?**", lambda route: route.abort("aborted"))
