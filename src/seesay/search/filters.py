@@ -34,6 +34,7 @@ _DATE = re.compile(r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2}))?)?")
 _AGO = re.compile(r"([0-9]{1,5})([hdwy])")
 _SECONDS = {"h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365.25 * 86_400}
 _WORDS = re.compile(r"\w+")
+_NO_SPACES = "\u2e80"  # the first letter of the scripts of Chinese and Japanese
 _NAME = "instr(name, ?) > 0"
 _TEXT = "vector IN (SELECT vector FROM texts WHERE instr(words, ?) > 0)"
 
@@ -168,7 +169,8 @@ def _text(value: str) -> Compared:
     words = folded_words(value).rstrip()
     if not words:
         raise QueryError("text: is empty; write a word that stands in the picture, such as text:invoice.")
-    return {_TEXT: words}
+    # Chinese and Japanese have no spaces before words.
+    return {_TEXT: words.lstrip() if words[1] >= _NO_SPACES else words}
 
 
 def _taken(value: str) -> Compared:

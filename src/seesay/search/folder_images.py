@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -79,8 +80,10 @@ class FolderImages:
         nearest = next(filter(is_folder, root.file(path).parents), None) if root is not None else None
         if nearest is None:
             return None
-        with os.scandir(nearest) as entries:
-            return nearest if next(entries, None) is None else None
+        with suppress(OSError), os.scandir(nearest) as entries:  # whose photos stay if it cannot be read
+            if next(entries, None) is not None:
+                return None
+        return nearest
 
 
 def images_in(root: Path, exclude: Sequence[str] = (), walked: list[Path] | None = None) -> FolderImages:

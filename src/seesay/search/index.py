@@ -229,9 +229,12 @@ class Index(IndexReader):
                     writer.name_root(seen.alone)
                 for root in seen.roots:
                     writer.put_root(root)
-            report = Update(self.store, self.thumbnails, seen, run).run(progress, elsewhere)
+            update = Update(self.store, self.thumbnails, seen, run)
+            report = update.run(progress, elsewhere)
             self._judge.learn(run, bool(report.added or report.changed or report.deleted))
             self.store.settle("image")
+            if self.store.current("text"):  # which takes longest, and photos can be searched for meanwhile
+                update.read_texts(progress)
             return report
 
     def folders(self, photos: Iterable[Path] = ()) -> list[Path]:

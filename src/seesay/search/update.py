@@ -157,8 +157,6 @@ class Update:
             done += len(encoded)
             progress(done, len(todo))
         self._finish()
-        if self._store.current("text"):
-            self._read_texts(progress)
         self._report.seconds = time.perf_counter() - self._started
         return self._report
 
@@ -179,8 +177,9 @@ class Update:
             self._thumbnails.drop(writer.drop_orphans())  # before the commit, after which their keys are lost
         self._report.deleted += len(gone)
 
-    def _read_texts(self, progress: Progress) -> None:
+    def read_texts(self, progress: Progress | None) -> None:
         """Read the text in the photos in which it has not been read; several files may have one content."""
+        progress = progress or (lambda _done, _total: None)
         wanted = {key: path for path, key in self._store.without_text().items() if path in self._files}
         for done, (key, lines, fault, lasts) in enumerate(in_threads(self._text, wanted.items()), 1):
             if fault:
@@ -190,12 +189,16 @@ class Update:
                 with self._store.write() as writer:
                     writer.put_text(key, words, json.dumps(lines), fault)
             progress(done, len(wanted))
+        self._report.seconds = time.perf_counter() - self._started
 
     def _text(self, wanted: tuple[str, str]) -> tuple[str, list[TextLine], str, bool]:
         """Return the content key of a file, its text, or why it cannot be read and whether that lasts."""
         key, path = wanted
         try:
-            return key, decoders.READERS.read_text(self._seen.file(path).read(), path), "", True
+            data = self._seen.file(path).read()
+            if content_key(data) != key:  # it would be kept for all files with the former content
+                raise UnavailableImageError(f"{path}: has changed meanwhile.")
+            return key, decoders.READERS.read_text(data, path), "", True
         except ImageError as error:
             photo = _faulty(key, path, error)
             return key, [], f"its text was not read: {photo.fault}", photo.lasts
