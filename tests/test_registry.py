@@ -13,6 +13,7 @@ from seesay.losses.settings import LOSSES
 from seesay.matchers.settings import MATCHERS
 from seesay.protocols.base import PROTOCOLS
 from seesay.registry import Registry
+from seesay.samplers import SAMPLERS
 from seesay.settings import Positive, Settings, SettingsRegistry
 
 
@@ -38,8 +39,11 @@ def test_another_class_cannot_take_the_name() -> None:
         @registry.register("square")
         class Other: ...
 
-    with pytest.raises(SeesayError, match="shape 'triangle' is already registered"):
-        SHAPES.register("triangle")(type("Triangle", (), {"__module__": "a_plugin"}))
+    for module in ("a_plugin", "slow_shapes_and_more.shapes"):
+        with pytest.raises(SeesayError, match="shape 'triangle' is already registered"):
+            SHAPES.register("triangle")(type("Triangle", (), {"__module__": module}))
+    with pytest.raises(SeesayError, match="sampler 'rounds' is already registered"):
+        SAMPLERS.register("rounds")(shape)  # of functions, too, the first one stays
 
 
 def test_a_thread_waits_for_what_another_one_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

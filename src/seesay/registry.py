@@ -55,10 +55,8 @@ class Registry(Mapping[str, T], Generic[T]):
 
         def add(implementation: C) -> C:
             there, module = self._known.get(name), _origin(implementation)[0]
-            package = self._modules.get(name, module).partition(".")[0]
-            if not module.startswith(package) or (
-                there is not None and _origin(there) != _origin(implementation)
-            ):
+            packages = {each.partition(".")[0] for each in (module, self._modules.get(name, module))}
+            if len(packages) > 1 or (there is not None and _origin(there) != _origin(implementation)):
                 raise SeesayError(f"The {self.what} '{name}' is already registered; choose another name.")
             self._known[name] = cast(T, implementation)
             return implementation
@@ -113,5 +111,5 @@ class Registry(Mapping[str, T], Generic[T]):
 def _origin(implementation: object) -> tuple[str, str]:
     """Return where an implementation is defined: its module and its name there."""
     found = getattr(implementation, "implementation", implementation)  # registered with its settings
-    found = found if isinstance(found, type) else type(found)
+    found = found if hasattr(found, "__qualname__") else type(found)  # of a class or function, or an instance
     return found.__module__, found.__qualname__

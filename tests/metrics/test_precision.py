@@ -90,6 +90,9 @@ def test_a_mean_average_precision_has_an_interval_and_is_compared() -> None:
     assert test.interval is not None
     assert test.interval.low < test.difference < test.interval.high
     assert test.p < 0.02
+    for others in (np.roll(targets, 1, axis=1), targets[:, :-1]):  # of other concepts
+        with pytest.raises(SeesayError, match="needs the same queries"):
+            compare([good], [PrecisionSample(precisions_of_targets(others * 1.0, others))], 2, 2)
 
 
 def test_a_label_is_true_or_false() -> None:

@@ -14,6 +14,7 @@ import yaml
 from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 from seesay.matchers.composed import FineTunedSettings
+from seesay.matchers.settings import MatcherInputs
 from seesay.recipes.files import included_recipes
 from seesay.recipes.load import (
     differences,
@@ -582,3 +583,10 @@ def test_a_fusion_that_lacks_its_role_or_has_too_much_is_refused(name: str, enco
 )
 def test_precomputed_features_have_the_role_that_they_are_given(name: str, encoders: str) -> None:
     load_recipe(name, changes=[f"encoders={encoders}"])
+
+
+def test_precomputed_features_are_one_array_beside_the_several_of_a_network() -> None:
+    encoders = "encoders=[efficientnet-lite0, {kind: precomputed, file: frcnn.npy, role: instances}]"
+    recipe = load_recipe("gvse-sum", changes=[encoders, "arrays=[pooled, logits]"])
+    assert recipe.matcher.parts == ((2,), (0, 1))
+    assert recipe.matcher.build(MatcherInputs((1280, 1000, 36 * 8), 50, 384)).image_dims == [1280, 1000, 288]

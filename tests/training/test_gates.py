@@ -18,6 +18,7 @@ from seesay.matchers.gvse import Gate, GateSettings
 from seesay.recipes.load import load_recipe
 from seesay.runs.inputs import Inputs
 from seesay.runs.sentences import number_words
+from seesay.runs.summary import GateSummary
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.gates import (
     SCALES,
@@ -151,6 +152,7 @@ def test_calibration_is_the_best_of_all_choices(seed: int, side: str) -> None:
             best = max(best, recall_by_hand(t * uncommon + (1 - t) * common, owners, side))
     chosen = calibrate(Gate([2, 2], 4), logits, (uncommon, common), owners, side)
     assert chosen["recall"] == pytest.approx(best, abs=1e-3)
+    assert GateSummary(epoch=1, **chosen).model_dump(include=set(chosen)) == chosen  # a run records it
 
 
 def test_a_calibrated_gate_gives_the_scaled_logit() -> None:

@@ -246,7 +246,7 @@ class ConceptSettings(MatcherSettings):
 class ConceptClassifier(nn.Module):
     """The output layer of the multi-label CNN: from image features to a logit per concept.
 
-    It does not match sentences; recipes use its scores as an image encoder (`concepts:RUN`).
+    It does not match sentences; recipes use its scores as an image encoder, `{kind: concepts, run: RUN}`.
 
     Args:
         image_dim: width of the image features.

@@ -18,6 +18,7 @@ from seesay.errors import SeesayError, check_whole
 from seesay.metrics.bootstrap import (
     RESAMPLES,
     Interval,
+    MeanSample,
     Sample,
     Values,
     blocks,
@@ -108,9 +109,7 @@ def compare(
         SeesayError: the queries are not the same.
     """
     pairs = list(zip(ours, theirs, strict=True))
-    if any(
-        mine.names != other.names or not np.array_equal(mine.groups, other.groups) for mine, other in pairs
-    ):
+    if not all(np.array_equal(*each) for pair in pairs for each in zip(*map(_queries, pair), strict=True)):
         raise SeesayError("a paired comparison needs the same queries, but these differ.")
     # The same seed draws the same images of both.
     drawn = draws(ours, resamples, seed) - draws(theirs, resamples, seed)
@@ -126,6 +125,12 @@ def compare(
         p = (1 + int((np.abs(swapped[:, at]) >= least).sum())) / (1 + len(swapped))
         tests[name] = PairedTest(other[name], difference, interval_of(drawn[:, at]), p)
     return tests
+
+
+def _queries(sample: Sample) -> tuple[ArrayLike, ...]:
+    """Return what samples of the same queries have in common; a concept of other images is another query."""
+    known = ~np.isnan(sample.values) if isinstance(sample, MeanSample) else ()
+    return sample.names, sample.groups, known
 
 
 def _swapped(pairs: Sequence[tuple[Sample, Sample]], swaps: int, seed: int) -> Values:

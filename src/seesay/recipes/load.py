@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
-from itertools import product
 from pathlib import Path
 from typing import TypeVar
 
@@ -265,7 +264,7 @@ def _with_members(recipe: Recipe) -> Recipe:
     A departure begins with the member's name if the others have another.
     """
     members = member_recipes(recipe)
-    arrays, *of_members = (list(product(each.encoders, each.arrays)) for each in (recipe, *members))
+    arrays, *of_members = map(_joined_arrays, (recipe, *members))
     places = [tuple(map(arrays.index, some)) for some in of_members]
     matcher = recipe.composition.with_members([member.matcher for member in members], places)
     lines = list(recipe.departures)
@@ -277,6 +276,13 @@ def _with_members(recipe: Recipe) -> Recipe:
     for key, problem in schema.misfits(filled):  # only now is it known whether the loss fits the matcher
         raise SeesayError(f"Recipe '{recipe.name}': key '{key}': {problem}.")
     return filled
+
+
+def _joined_arrays(recipe: Recipe) -> list[tuple[EncoderSettings, str]]:
+    """Return the arrays that image features are joined from; precomputed features are one array each."""
+    arrays = recipe.arrays
+    of = ((each, arrays[:1] if each.kind == PRECOMPUTED else arrays) for each in recipe.encoders)
+    return [(each, name) for each, names in of for name in names]
 
 
 def _reads_less(key: str, composed: Recipe, member: Recipe) -> bool:

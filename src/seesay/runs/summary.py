@@ -45,11 +45,14 @@ class MemberSummary(_Summary):
 
 
 class GateSummary(_Summary):
-    """A gate of a fusion: the epoch kept, its loss and AUC on val; or `why` there is none."""
+    """A gate of a fusion: the epoch kept, its loss, AUC and calibration on val; or `why` there is none."""
 
     epoch: int
     loss: float | None = None
     auc: float | None = None
+    scale: float | None = None
+    shift: float | None = None
+    recall: float | None = None  # with them
     why: str | None = None
 
 
