@@ -127,6 +127,7 @@ def test_the_best_of_the_others_are_found(index: Index) -> None:
         ("added:3m", "no date"),
         ("a" * 501, "characters"),
         ("folder:\ud800", "lone surrogate"),
+        ("name:a\0b", "not a filter"),
         ("folder:x' OR 1=1 --", "not a filter"),
         ("-takn:2019", "did you mean 'taken'"),
         ("--taken:2019", "not a filter"),

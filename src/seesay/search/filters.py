@@ -78,7 +78,7 @@ class Filter:
         if LONE_SURROGATE.search(text):
             raise QueryError("The filter contains a lone surrogate, which is not a character; type it again.")
         conditions, values, at = list[str](), list[str | float](), 0
-        text = text.strip()
+        text = text.replace("\0", " ").strip()  # which PostgreSQL does not compare
         while at < len(text):
             found = _CONDITION.match(text, at)
             if found is None:

@@ -211,7 +211,7 @@ class Index(IndexReader):
         """
         given = [folders] if isinstance(folders, str | PurePath) else folders
         run, elsewhere = self.run, None
-        if text or (text is None and self.store.current("text")):
+        if text:
             check_reader()
         if cluster:
             from seesay.search.cluster import on_cluster
@@ -234,6 +234,7 @@ class Index(IndexReader):
             self._judge.learn(run, bool(report.added or report.changed or report.deleted))
             self.store.settle("image")
             if self.store.current("text"):  # which takes longest, and photos can be searched for meanwhile
+                check_reader()
                 update.read_texts(progress)
             return report
 
@@ -300,7 +301,7 @@ class Index(IndexReader):
         texts, run = read_texts(texts, "texts"), self.run
         with self.store.sole_writer():
             self._record(run)
-            tidy = (" ".join(text.split()) for text in texts)
+            tidy = (" ".join(text.replace("\0", " ").split()) for text in texts)  # PostgreSQL keeps no NUL
             keys = {text: content_key(text.encode()) for text in tidy if text}
             known = self.store.known("sentence", keys.values())
             new = [text for text, key in keys.items() if key not in known]
