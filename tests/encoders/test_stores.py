@@ -216,3 +216,6 @@ def test_a_number_that_half_precision_does_not_hold_is_refused(tmp_path: Path, n
     with pytest.raises(SeesayError, match="not finite, or too large"):
         store.add({key_of(1): rows})
     assert len(open_store(tmp_path)) == 0
+    of_sentences = ArrayStore(tmp_path / "sentences", {"vectors": ("<f4", 5)})
+    with pytest.raises(SeesayError, match="too large for float32"):
+        of_sentences.add({key_of(1): {"vectors": rows["pooled"] * np.float64(1e38)}})

@@ -94,6 +94,9 @@ def test_batches_are_measured_as_a_whole() -> None:
         chosen = (owners >= first) & (owners < first + 5)
         metrics.update(images[batch], sentences[chosen], owners[chosen] - first)
     assert metrics.compute() == pytest.approx(retrieval_metrics(images @ sentences.T, owners))
+    with pytest.raises(SeesayError, match="NaN"):
+        metrics(images[:1] * np.nan, sentences[:1])
+    assert metrics.compute() == pytest.approx(retrieval_metrics(images @ sentences.T, owners))
     metrics.reset()
     buffer = np.eye(3)
     metrics.update(buffer, buffer, np.arange(3))

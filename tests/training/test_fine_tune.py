@@ -490,6 +490,7 @@ def test_a_network_of_timm_is_tuned(few: Corpus, tmp_path: Path) -> None:
     ("name", "change", "said"),
     [
         (MATCHING, "encoders=[precomputed]", "encoders are precomputed; those of .* can be fine-tuned"),
+        (MATCHING, "encoders=[{kind: efficientnet-lite0, crops: ten}, efficientnet-lite1]", "the same crops"),
         (MATCHING, "loss={kind: correlation}", "correlation needs a matcher with solve"),
         (MATCHING, "matcher.members=[cca-mean]", r"matcher 'cca'; fine-tuning goes on with"),
         (MATCHING, "matcher.at_once=0", r"matcher\.at_once"),

@@ -130,13 +130,13 @@ class ArrayStore:
             self._refresh()
 
     def _stored(self, rows: NDArray[Any], kind: str) -> NDArray[Any]:
-        """The rows as they are stored: in half precision, at most 65,504, they must be finite."""
+        """The rows as they are stored, which must be finite: in half precision, at most 65,504."""
         with np.errstate(over="ignore"):
             stored = np.asarray(rows, kind)
-        if stored.dtype == np.float16 and not np.isfinite(stored).all():
+        if not np.isfinite(stored).all():
             raise SeesayError(
-                f"{self.folder}: a feature is not finite, or too large for half precision (65,504); scale "
-                "what the encoder returns."
+                f"{self.folder}: a number is not finite, or too large for {stored.dtype} (at most "
+                f"{np.finfo(stored.dtype).max:g}); scale what the encoder returns."
             )
         return stored
 

@@ -165,8 +165,9 @@ class RetrievalMetrics:
         """Add a batch, and return its own metrics; see `update`."""
         batch = RetrievalMetrics(self.k)
         batch.update(*arrays, **named)
+        found = batch.compute()  # a batch with NaN is not added
         self._extend(batch._batches)
-        return batch.compute()
+        return found
 
     def __add__(self, other: object) -> RetrievalMetrics:
         """Return the metrics of the batches of both, such as those of two processes."""

@@ -185,6 +185,11 @@ def check_tunable(recipe: Recipe) -> FineTunedSettings:
                 f"Recipe '{recipe.name}': encoders are {', '.join(map(str, recipe.encoders))}; those of "
                 f"{', '.join(LITE)} can be fine-tuned, and timm's with crops: {TEN} and matcher.views=null."
             )
+    if settings.views and len({encoder.get("crops") for encoder in recipe.encoders}) > 1:
+        raise SeesayError(
+            f"Recipe '{recipe.name}': encoders are {', '.join(map(str, recipe.encoders))}; with "
+            "matcher.views they must take the same crops, so that they see the same part of an image."
+        )
     return settings
 
 
