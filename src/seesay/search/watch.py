@@ -123,7 +123,7 @@ def follow(
         told: called with the report of each update that changed something or found other folders missing, or
             with its error.
         stop: set to end.
-        debounce: see `changes`.
+        debounce: see `keep_updated`.
 
     Raises:
         SeesayError: somebody else made the index and the user has not confirmed one.

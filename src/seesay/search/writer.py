@@ -71,8 +71,7 @@ class Writer:
         Args:
             **values: by key: "embedder", the name or folder of the run; "exclude", patterns of what to leave
                 out; "text", whether text in pictures is read; "background", the gallery, see
-                `seesay.search.judging`. A store adds its own, such as
-                "generation".
+                `seesay.search.judging`. A store adds its own, such as "generation".
         """
         put = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
         self._connection.executemany(put, values.items())

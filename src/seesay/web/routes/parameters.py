@@ -64,7 +64,7 @@ Where: TypeAlias = Annotated[
     str,
     Query(
         max_length=MAX_CHARACTERS,
-        description="a filter: taken:2019, folder:italy, name:IMG_2021, added:7d",
+        description="a filter: taken:2019, folder:italy, name:IMG_2021, added:7d, text:invoice",
     ),
 ]
 # As OpenAPI 3.0 has it: generators of clients know no other description of a file.
