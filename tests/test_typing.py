@@ -17,16 +17,15 @@ from seesay.metrics import RetrievalMetrics
 
 run = seesay.train("irmatch-s", "flickr8k", "run", epochs=3, margin=0.2, matcher={"dim": 24}, widths=[1024])
 result = seesay.evaluate(run, "flickr8k")
-recall: float = result.mean_recall
-best = result.i2t["R@1"]
-six: float = result.rsum
+recall: float = result.monitor
+best = result.metrics["S R@1"]
 batches = RetrievalMetrics(k=(1, 10))
 """
 WRONG = """
 import seesay
 
 run = seesay.train("irmatch-s", "flickr8k", "run", resume="yes")
-seesay.evaluate(run, "flickr8k").mean_recal
+seesay.evaluate(run, "flickr8k").monito
 """
 
 
@@ -42,4 +41,4 @@ def test_mypy_accepts_right_calls_and_refuses_wrong_ones(tmp_path: Path) -> None
     lines = [line for line in done.stdout.splitlines() if ": error:" in line]
     assert [line.partition(" error:")[0] for line in lines] == ["wrong.py:4:", "wrong.py:5:"]
     assert '"resume"' in lines[0]
-    assert '"mean_recall"?' in lines[1]
+    assert '"monitor"?' in lines[1]
