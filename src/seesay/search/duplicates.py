@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 
 import numpy as np
@@ -59,11 +60,11 @@ def stacks(
 
     @lru_cache(maxsize=_KEPT)
     def pixels(i: int) -> Pixels | None:
-        if (encoded := picture(i)) is None:
-            return None
-        with Image.open(io.BytesIO(encoded)) as image:
-            image.thumbnail((_SIDE, _SIDE), Image.Resampling.LANCZOS)
-            return np.asarray(image.convert("RGB"))
+        if (encoded := picture(i)) is not None:
+            with suppress(OSError), Image.open(io.BytesIO(encoded)) as image:  # which may be damaged
+                image.thumbnail((_SIDE, _SIDE), Image.Resampling.LANCZOS)
+                return np.asarray(image.convert("RGB"))
+        return None
 
     def belong(first: int, second: int) -> bool:
         left, right = pixels(first), pixels(second)
