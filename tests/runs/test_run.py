@@ -141,6 +141,7 @@ def test_damaged_weights_are_named(pairs: Run, tmp_path: Path) -> None:
 def test_vectors_are_taken_from_pytorch_and_bad_ones_named(small: Run) -> None:
     ones = torch.ones(2, small.dim)
     assert small.score(ones.clone().requires_grad_(), ones.bfloat16()).tolist() == [[small.dim] * 2] * 2
+    assert small.score(ones.tolist(), ones).tolist() == [[small.dim] * 2] * 2
     for bad in (ones[0], ones[0].tolist(), ones[0].numpy()):
         with pytest.raises(SeesayError, match=r"images: expected embeddings of shape \(n, "):
             small.score(bad, ones)

@@ -420,8 +420,8 @@ class Run:
 
 
 def _are_vectors(items: object) -> bool:
-    """True for arrays and tensors of numbers in at most two dimensions, also for a list of numbers."""
-    if isinstance(items, Sequence) and items and isinstance(items[0], float):
+    """True for arrays and tensors in at most two dimensions, and for lists of numbers or of lists."""
+    if isinstance(items, list | tuple) and items and isinstance(items[0], float | list | tuple):
         return True
     kind = getattr(getattr(items, "dtype", None), "kind", "f")  # tensors have none
     return getattr(items, "ndim", 3) <= 2 and kind not in "OUST"
