@@ -182,7 +182,8 @@ def describe(failure: ValidationError, model: type[BaseModel]) -> str:
     """
     first = failure.errors(include_url=False)[0]
     *parents, last = [str(part) for part in first["loc"]] or [""]
-    message = f"{_text(first)}."
+    text = _text(first)
+    message = text if text.endswith("?") else f"{text}."
     if first["type"] == "settings" and first["msg"].startswith("key '"):
         inner = first["msg"].removeprefix("key '")
         return f"key '{'.'.join([*parents, last, inner])}"

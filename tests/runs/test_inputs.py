@@ -106,6 +106,12 @@ def test_features_without_images_name_the_way_out(tmp_path: Path) -> None:
         split_inputs(ENCODED, corpus, "test", VOCABULARY)
 
 
+def test_an_array_that_an_encoder_lacks_is_named(scenes: Path) -> None:
+    recipe = load_recipe("sco-ctx", changes=["encoders=[efficientnet-lite0-stages]", "arrays=[logits]"])
+    with pytest.raises(SeesayError, match="'arrays' names logits, which efficientnet-lite0-stages lacks"):
+        split_inputs(recipe, read_corpus(scenes), "test", VOCABULARY)
+
+
 def test_a_broken_image_goes_with_its_sentences(scenes: Path, tmp_path: Path) -> None:
     rows = ["image\tcaption\tsplit"]
     for i, path in enumerate(sorted(scenes.rglob("*.jpg"))[:3]):

@@ -101,7 +101,8 @@ def recipe_encoders(
     Those in `without` are left out.
 
     Raises:
-        SeesayError: the recipe matches regions of images, or reads precomputed features.
+        SeesayError: the recipe matches regions of images, reads precomputed features, or names an array that
+            an encoder lacks.
     """
     if recipe.regions is not None:
         raise SeesayError(
@@ -109,7 +110,14 @@ def recipe_encoders(
             f"another run, such as seesay-small."
         )
     chosen = [each for each in recipe.encoders if each not in without]
-    return [load_image_encoder(each, device or default_device(), run) for each in chosen]
+    encoders = [load_image_encoder(each, device or default_device(), run) for each in chosen]
+    for encoder in encoders:
+        if lacking := [name for name in recipe.arrays if name not in encoder.dims]:
+            raise SeesayError(
+                f"Recipe '{recipe.name}': key 'arrays' names {lacking[0]}, which {encoder.name} lacks; "
+                f"it has {', '.join(encoder.dims)}."
+            )
+    return encoders
 
 
 def join_features(names: Sequence[str], arrays: Sequence[Arrays]) -> NDArray[np.float32]:
