@@ -157,6 +157,15 @@ def test_images_of_a_drive_that_is_not_mounted_are_kept(index: Index, scans: Pat
     assert (report.unchanged, report.absent) == (4, [])
 
 
+def test_a_folder_by_another_name_is_the_same_one(
+    index: Index, scans: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gallery(tmp_path / "SCANS", "red.png", "green.png")  # stands for a disk on which case does not count
+    monkeypatch.setattr(Path, "samefile", lambda self, other: str(self).casefold() == str(other).casefold())
+    assert index.update_images(tmp_path / "SCANS").unchanged == 2
+    assert paths(index) == ALL
+
+
 def test_a_folder_that_was_moved_is_known_by_its_files(index: Index, scans: Path, tmp_path: Path) -> None:
     scans.rename(tmp_path / "elsewhere")
     others = gallery(tmp_path / "others", "white.png", "red.png", "black.png")

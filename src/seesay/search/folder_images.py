@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -166,7 +166,7 @@ def examine(
     """
     found, absent = dict[Path, FolderImages](), dict[Path, str]()
     others = {root.folder: root for root in former}
-    for folder in dict.fromkeys(folder.resolve() for folder in folders):
+    for folder in dict.fromkeys(_own(others, folder.resolve()) for folder in folders):
         there = images_in(folder, exclude) if is_folder(folder) else None
         known = others.get(folder)
         if known is None and (name := _printable(str(folder))) != str(folder):
@@ -200,6 +200,12 @@ def examine(
     for folder, there in found.items():
         result.add(Root(name_of[folder], folder, seal(store.meta["identity"], folder)), there)
     return result
+
+
+def _own(former: Collection[Path], folder: Path) -> Path:
+    """The path by which an index knows a folder: another one if case does not count, or with two mounts."""
+    same = (each for each in former if is_folder(each) and is_folder(folder) and each.samefile(folder))
+    return folder if folder in former else next(same, folder)
 
 
 def _moved(store: Store, former: Iterable[Root], there: FolderImages) -> Root | None:
