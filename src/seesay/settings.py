@@ -152,7 +152,10 @@ def _check_arguments(implementation: type, arguments: Mapping[str, Any]) -> None
 
     @wraps(construct)
     def checked(self: object, *args: Any, **options: Any) -> None:
-        bound = its_signature.bind(self, *args, **options)
+        try:
+            bound = its_signature.bind(self, *args, **options)
+        except TypeError as failure:
+            raise TypeError(f"{implementation.__name__}: {failure}") from None
         given = {name: value for name, value in bound.arguments.items() if name in arguments}
         try:
             found = model.model_validate(given)

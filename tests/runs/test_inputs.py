@@ -108,7 +108,7 @@ def test_features_without_images_name_the_way_out(tmp_path: Path) -> None:
 
 def test_an_array_that_an_encoder_lacks_is_named(scenes: Path) -> None:
     recipe = load_recipe("sco-ctx", changes=["encoders=[efficientnet-lite0-stages]", "arrays=[logits]"])
-    with pytest.raises(SeesayError, match="'arrays' names logits, which efficientnet-lite0-stages lacks"):
+    with pytest.raises(SeesayError, match="'arrays': efficientnet-lite0-stages has pooled, not logits"):
         split_inputs(recipe, read_corpus(scenes), "test", VOCABULARY)
 
 

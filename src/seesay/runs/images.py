@@ -113,10 +113,8 @@ def recipe_encoders(
     encoders = [load_image_encoder(each, device or default_device(), run) for each in chosen]
     for encoder in encoders:
         if lacking := [name for name in recipe.arrays if name not in encoder.dims]:
-            raise SeesayError(
-                f"Recipe '{recipe.name}': key 'arrays' names {lacking[0]}, which {encoder.name} lacks; "
-                f"it has {', '.join(encoder.dims)}."
-            )
+            known = ", ".join(encoder.dims)
+            raise SeesayError(f"{recipe.name}: key 'arrays': {encoder.name} has {known}, not {lacking[0]}.")
     return encoders
 
 

@@ -186,10 +186,7 @@ def check_tunable(recipe: Recipe) -> FineTunedSettings:
                 f"{', '.join(LITE)} can be fine-tuned, and timm's with crops: {TEN} and matcher.views=null."
             )
     if settings.views and len({encoder.get("crops") for encoder in recipe.encoders}) > 1:
-        raise SeesayError(
-            f"Recipe '{recipe.name}': encoders are {', '.join(map(str, recipe.encoders))}; with "
-            "matcher.views they must take the same crops, so that they see the same part of an image."
-        )
+        raise SeesayError(f"Recipe '{recipe.name}': with matcher.views encoders must take the same crops.")
     return settings
 
 

@@ -78,15 +78,11 @@ class PhraseSampler:
         # Step 3b: x' lies far from the true region of y, in the same image.
         other_regions = np.zeros_like(matching)
         other_regions[row[len(regions) :], np.repeat(np.arange(len(present)), [len(f) for f in far])] = True
-        who = (matching, self._other_phrases(matching, present), other_regions)
-        return used, present, Relations(*map(torch.from_numpy, who))
-
-    def _other_phrases(self, matching: NDArray[np.bool_], phrases: Ints) -> NDArray[np.bool_]:
-        """Step 3a: y' is in another coreference chain than every phrase y that matches x, (n, m)."""
-        chain = self.chains[phrases]
-        same_chain = chain[:, None] == chain[None, :]
-        in_chain_of_match = matching.astype(np.float32) @ same_chain.astype(np.float32) > 0
-        return np.asarray(np.asarray(matching.any(axis=1))[:, None] & ~in_chain_of_match)
+        # Step 3a: y' is in another coreference chain than every phrase y that matches x.
+        chain = self.chains[present]
+        in_chain_of_match = matching.astype(np.float32) @ np.equal.outer(chain, chain).astype(np.float32) > 0
+        other_phrases = matching.any(axis=1, keepdims=True) & ~in_chain_of_match
+        return used, present, Relations(*map(torch.from_numpy, (matching, other_phrases, other_regions)))
 
     def pairs(
         self, phrases: Ints, generator: np.random.Generator
