@@ -51,6 +51,24 @@ def print_json(result: object) -> None:
     print(CONTROLS.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text))
 
 
+def show_newest(index: Index, where: str, count: int, indent: str = "", as_json: bool = False) -> bool:
+    """Print the files of the newest images that match a filter; return whether there are any."""
+    from seesay.search.filters import Filter
+    from seesay.search.roots import root_of
+
+    roots = index.roots()
+    photos = index.store.newest(count, Filter.parse(where))
+    files = [
+        str(root.file(each.path) if (root := root_of(roots, each.path)) else each.path) for each in photos
+    ]
+    if as_json:
+        results = [{"id": each.id, "path": file} for each, file in zip(photos, files, strict=True)]
+        print_json({"where": where, "results": results})
+    for file in files if not as_json else ():
+        print(for_screen(indent + file))
+    return bool(files)
+
+
 def show_answer(answer: Answer, index: Index, as_json: bool, by_score: bool) -> None:
     """Print an answer as JSON or as a line for each hit, and notes about it on standard error.
 
@@ -69,13 +87,8 @@ def show_answer(answer: Answer, index: Index, as_json: bool, by_score: bool) -> 
         print_json(answer.to_dict(roots) | {"results": rows})
     else:
         if answer.where_text:
-            from seesay.search.filters import Filter
-            from seesay.search.roots import root_of
-
             tell("Text read in the picture:")
-            for photo in index.store.newest(len(answer) or 1, Filter.parse(answer.where_text)):
-                root = root_of(roots, photo.path)
-                print(for_screen(f"       {root.file(photo.path) if root else photo.path}"))
+            show_newest(index, answer.where_text, len(answer) or 1, "       ")
             tell(f"All of these: --where {quote(answer.where_text)}. What pictures show:")
         fitted = True
         for hit, row in zip(answer, rows, strict=True):

@@ -185,7 +185,10 @@ def search(
     ] = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Find the images that fit a sentence, an image or a combination; print probability and path."""
+    """Find the images that fit a sentence, an image or a combination; print probability and path.
+
+    Conditions alone print the newest images that meet them.
+    """
     from seesay.search import Index
     from seesay.search.filters import Filter
 
@@ -193,8 +196,14 @@ def search(
     Filter.parse(where or "")  # a mistake in it is told before a run is loaded
     folder, query = _index_and_query(given)
     asked, where = _query(query, where)
-    if run is not None and (len(asked.parts) > 1 or not asked.sentences):
-        raise SeesayError("--rerank needs a query of a single sentence; shorten it.")
+    if run is not None and (asked is None or len(asked.parts) > 1 or not asked.sentences):
+        raise SeesayError("--rerank needs a query of a single sentence.")
+    if asked is None:  # only conditions
+        with Index.open(folder) as opened:
+            if not console.show_newest(opened, where or "", k, as_json=as_json):
+                console.tell(f"{folder}: no image matches --where '{where}'.")
+                raise typer.Exit(opt.NOTHING_FOUND)
+        return
     with Index.open(folder) as opened:
         ready = opened.prepare(asked)
         answer = opened.search(ready, k if run is None else max(k, _SHORTLIST), where)
@@ -240,7 +249,7 @@ def _only_index() -> str:
     )
 
 
-def _query(text: str, where: str | None) -> tuple[Query, str | None]:
+def _query(text: str, where: str | None) -> tuple[Query | None, str | None]:
     """Parse a query with conditions among its words, which are added to the filter.
 
     The name of an image file means that image, whatever signs it contains.
@@ -253,9 +262,8 @@ def _query(text: str, where: str | None) -> tuple[Query, str | None]:
         if Path(text).is_file() and is_image(Path(text)):
             return Query.of(Path(text)), where
     query, conditions = split_typed(text)
-    if conditions and not query:
-        raise SeesayError(f"{conditions}: is only a filter; also write what the images show.")
-    return Query.parse(query), f"{where or ''} {conditions}".strip() or None
+    where = f"{where or ''} {conditions}".strip() or None
+    return (None if conditions and not query else Query.parse(query)), where
 
 
 @opt.command(device=True, epilog="Example: seesay sentences pictures.seesay photo.jpg")
