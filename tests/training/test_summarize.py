@@ -20,6 +20,11 @@ from seesay.training.train import train
 CHANGES = ["encoders=[efficientnet-lite0]", "schedule.epochs=1", "min_count=1"]
 
 
+@pytest.fixture(autouse=True)
+def few_images_suffice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seesay.training.summarize.LEAST_IMAGES", 1)
+
+
 def test_they_are_fitted_to_val(corpus: Corpus, tmp_path: Path) -> None:
     trained = train(load_recipe("vse++", changes=CHANGES), corpus, tmp_path / "run")
     assert trained.calibration is not None
@@ -39,6 +44,15 @@ def test_the_summary_says_why_there_are_none(
     assert "no sentence of split 'val' has a noun" in str(summary.uncalibrated)
     print_training(summary, tmp_path / "run")
     assert "Probabilities were not fitted to val" in capsys.readouterr().err
+
+
+def test_a_few_images_give_no_probabilities(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    assert train(load_recipe("vse++", changes=CHANGES), corpus, tmp_path / "run").calibration is None
+    told = str(TrainingSummary.load(tmp_path / "run").uncalibrated)
+    assert "split 'val' has 6 images; probabilities need 20" in told
 
 
 def test_any_other_failure_is_not_hidden(

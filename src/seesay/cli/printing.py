@@ -95,9 +95,9 @@ def show_answer(answer: Answer, index: Index, as_json: bool, by_score: bool) -> 
             if fitted and not hit.fits and not by_score:
                 tell("Unlikely:" if hit is answer[0] else "Less likely:")
                 fitted = False
-            number = hit.score if by_score or hit.probability is None else hit.probability
+            number = row["score"] if by_score or hit.probability is None else row["probability"]
             print(for_screen(f"{number:.3f}  {row.get('path', hit.text)}"))
-    if answer and answer.certainty != "sure":
+    if answer and answer.certainty != "sure" and not answer.where_text:
         tell(_UNSURE[answer.certainty])
     if answer.query_meant:
         tell(f"Did you mean: {answer.query_meant}?")

@@ -30,6 +30,9 @@ from seesay.text.concepts import nouns
 from seesay.training.loop import CHECKPOINT
 from seesay.training.task import Task
 
+LEAST_IMAGES = 20
+"""Images that a split needs for probabilities: fewer are so easily told apart that any answer seems sure."""
+
 _FITTED = 500  # most queries of a kind to which probabilities are fitted
 _WEIGHT = 1e4  # total weight of the answers, so large that the regularisation hardly counts
 _SEVERAL = 5  # least number of images of a noun that is a query
@@ -116,9 +119,14 @@ def fit_calibration(subject: RunSubject) -> ScoreCalibration:
     Without such nouns, single words are judged like sentences.
 
     Raises:
-        NothingToFitError: the split has no such queries, or only right or only wrong answers.
+        NothingToFitError: the split has few images or no such queries, or only right or only wrong answers.
         SeesayError: a score is NaN.
     """
+    if subject.n_images < LEAST_IMAGES:
+        raise NothingToFitError(
+            f"{subject.corpus.root}: split '{subject.split}' has {subject.n_images} images; probabilities "
+            f"need {LEAST_IMAGES} that show different things."
+        )
     texts = [" ".join(text.lower().split()) for text in subject.corpus.texts()]
     named = [nouns(text) for text in texts]
     showing: defaultdict[str, Mask] = defaultdict(lambda: np.zeros(subject.n_images, bool))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from seesay.data.readers import read_corpus
+from seesay.data.readers.files import MALFORMED_LINE
 from seesay.data.readers.table import NO_CAPTION
 from seesay.data.readers.table_files import PICTURE_IN_SHEET, WINDOWS
 from seesay.errors import SeesayError
@@ -90,6 +91,15 @@ def test_an_excel_file_is_a_table(tmp_path: Path, photos: Any, content: Any) -> 
     }
     assert corpus.issues.counts[PICTURE_IN_SHEET] == 1
     assert corpus.issues.left_out == [f"{tmp_path}/x.xlsx:5: no image b.jpg"]
+
+
+def test_an_empty_last_cell_of_an_excel_file_is_an_empty_sentence(tmp_path: Path, photos: Any) -> None:
+    photos("a.jpg", "b.jpg")
+    write_sheet(tmp_path / "x.xlsx", [["image", "caption"], ["a.jpg", "a cup"], ["b.jpg"]])
+    corpus = read_corpus(tmp_path)
+    assert MALFORMED_LINE not in corpus.issues.counts
+    assert corpus.texts() == ["a cup"]
+    assert len(corpus.images) == 2
 
 
 def test_an_excel_file_that_expands_as_no_text_does_is_refused(tmp_path: Path) -> None:

@@ -111,9 +111,10 @@ def _read_table(table: TableFormat, file: Path, split: str | None, builder: Corp
             if image.startswith(("https://", "http://")):  # as shops export them, perhaps several
                 with suppress(ValueError):
                     image = urlsplit(_NEXT_ADDRESS.split(image, 1)[0]).path
+        captions = captions or [""]  # a cell without anything is an empty sentence in each format
         said = "" if row.get("split") is None else row["split"]
         are_texts = all(isinstance(text, str) for text in (said, *captions))
-        if not (isinstance(image, str | bytes) and image and captions and are_texts):
+        if not (isinstance(image, str | bytes) and image and are_texts):
             builder.issues.leave_out(MALFORMED_LINE, where)
             continue
         of_row = canonical_split(said, where) if said.strip() else split

@@ -267,6 +267,7 @@ function tell(state, answer) {
     else sayEmpty();
   } else if (given?.file) claim = text ? CLAIMS[certainty](text, "your image and ") : "Most similar to your image";
   else if (idIn(text)) claim = "Most similar to this photo";
+  else if (text && answer.where_text && certainty === "nothing") claim = `“${text}” was read in photos, but probably none shows it.`;
   else if (text) claim = CLAIMS[certainty](text);
   if (text && results.length && latest?.running) notes.push([`Searched only what is indexed so far (${counted(latest.images, "photo")})`]);
   if (unknown?.length) notes.push([`Unknown: ${unknown.map((word) => `“${word}”`).join(", ")}`]);
