@@ -380,7 +380,9 @@ def test_jsonl_issues(tmp_path, photos, content):
     corpus = read_corpus(tmp_path)
     assert corpus.texts() == ["A"]
     places = [place.split(": ")[0] for place in corpus.issues.examples[MALFORMED_LINE]]
-    assert places == [f"{tmp_path}/t.jsonl:{line}" for line in (2, 3, 5, 6)]  # a row without a sentence is well formed
+    assert places == [
+        f"{tmp_path}/t.jsonl:{line}" for line in (2, 3, 5, 6)
+    ]  # a row without a sentence is well formed
 
 
 @pytest.mark.parametrize(
