@@ -54,13 +54,11 @@ def print_json(result: object) -> None:
 def show_newest(index: Index, where: str, count: int, indent: str = "", as_json: bool = False) -> bool:
     """Print the files of the newest images that match a filter; return whether there are any."""
     from seesay.search.filters import Filter
-    from seesay.search.roots import root_of
+    from seesay.search.roots import shown_path
 
     roots = index.roots()
     photos = index.store.newest(count, Filter.parse(where))
-    files = [
-        str(root.file(each.path) if (root := root_of(roots, each.path)) else each.path) for each in photos
-    ]
+    files = [shown_path(roots, each.path) for each in photos]
     if as_json:
         results = [{"id": each.id, "path": file} for each, file in zip(photos, files, strict=True)]
         print_json({"where": where, "results": results})

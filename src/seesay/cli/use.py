@@ -198,21 +198,19 @@ def search(
     asked, where = _query(query, where)
     if run is not None and (asked is None or len(asked.parts) > 1 or not asked.sentences):
         raise SeesayError("--rerank needs a query of a single sentence.")
-    if asked is None:  # only conditions
-        with Index.open(folder) as opened:
-            if not console.show_newest(opened, where or "", k, as_json=as_json):
-                console.tell(f"{folder}: no image matches --where '{where}'.")
-                raise typer.Exit(opt.NOTHING_FOUND)
-        return
     with Index.open(folder) as opened:
-        ready = opened.prepare(asked)
-        answer = opened.search(ready, k if run is None else max(k, _SHORTLIST), where)
-        if run is not None:
-            answer.sort(key=lambda hit: opened.file_at(str(hit.path)) is None)
-            files = [file for hit in answer if (file := opened.file_at(str(hit.path))) is not None]
-            answer = _reranked(answer, run, files, ready.query.sentences, k)
-        console.show_answer(answer, opened, as_json, run is not None)
-    if not answer:
+        if asked is None:
+            is_found = console.show_newest(opened, where or "", k, as_json=as_json)
+        else:
+            ready = opened.prepare(asked)
+            answer = opened.search(ready, k if run is None else max(k, _SHORTLIST), where)
+            if run is not None:
+                answer.sort(key=lambda hit: opened.file_at(str(hit.path)) is None)
+                files = [file for hit in answer if (file := opened.file_at(str(hit.path))) is not None]
+                answer = _reranked(answer, run, files, ready.query.sentences, k)
+            console.show_answer(answer, opened, as_json, run is not None)
+            is_found = bool(answer)
+    if not is_found:
         if where:
             console.tell(f"{folder}: no image matches --where '{where}'.")
         else:
@@ -252,7 +250,8 @@ def _only_index() -> str:
 def _query(text: str, where: str | None) -> tuple[Query | None, str | None]:
     """Parse a query with conditions among its words, which are added to the filter.
 
-    The name of an image file means that image, whatever signs it contains.
+    The query is None if there are only conditions. The name of an image file means that image, whatever signs
+    it contains.
     """
     from seesay.data.suffixes import is_image
     from seesay.search import Query

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.runs.calibration import FITS, SURE
-from seesay.search.roots import Root, root_of
+from seesay.search.roots import Root, shown_path
 
 Certainty: TypeAlias = Literal["sure", "perhaps", "nothing"]
 
@@ -57,8 +57,7 @@ class Hit:
         values: dict[str, object] = {"id": self.id, "score": round(self.score, 4), "probability": probability}
         if self.path is None:
             return values | {"sentence": self.text}
-        root = root_of(roots, self.path)
-        return values | {"path": str(root.file(self.path)) if root else self.path}
+        return values | {"path": shown_path(roots, self.path)}
 
 
 @dataclass(frozen=True, slots=True)

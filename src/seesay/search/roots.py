@@ -55,6 +55,12 @@ def root_of(roots: Iterable[Root], path: str) -> Root | None:
     return next((root for root in roots if root.holds(path)), None)
 
 
+def shown_path(roots: Iterable[Root], path: str) -> str:
+    """Return the file of a path of the index, or the path itself if its root is unknown."""
+    root = root_of(roots, path)
+    return str(root.file(path)) if root else path
+
+
 def is_possible(path: Path) -> bool:
     """Return whether an absolute path is valid on this system; it need not exist."""
     # Disks are not accessed: the index is locked meanwhile, and one may be missing.
