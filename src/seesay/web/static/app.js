@@ -13,7 +13,7 @@ import { Stacks } from "./stacks.js";
 import { ALL, addressOf, go, read, sameQuestion } from "./state.js";
 import { Timeline } from "./timeline.js";
 import { Viewer } from "./viewer.js";
-import { correction, counted } from "./words.js";
+import { counted } from "./words.js";
 
 const PAGE = 100;
 const SCORES = "seesay-scores";
@@ -271,7 +271,7 @@ function tell(state, answer) {
   else if (text) claim = CLAIMS[certainty](text);
   if (text && results.length && latest?.running) notes.push([`Searched only what is indexed so far (${counted(latest.images, "photo")})`]);
   if (unknown?.length) notes.push([`Unknown: ${unknown.map((word) => `“${word}”`).join(", ")}`]);
-  for (const [typed, meant] of Object.entries(corrected)) notes.push([correction(typed, meant)]);
+  for (const [typed, meant] of Object.entries(corrected)) notes.push([`Showing results for “${meant}” instead of “${typed}”`]);
   notes.push(withText(state, answer), asTyped(state, answer), inEnglish(state, answer), named(state, answer));
   const told = document.createElement("strong");
   told.textContent = claim;
