@@ -23,7 +23,6 @@ from benchmarks._harness import arguments, report
 from seesay.data.corpus import CorpusImage
 from seesay.data.readers import read_corpus
 from seesay.encoders.images.base import load_image_encoder
-from seesay.encoders.images.cluster import fill_stores_on_cluster
 from seesay.encoders.images.encode import fill_stores
 from seesay.encoders.stores import ArrayStore
 
@@ -94,7 +93,7 @@ def _on_ray(images: Sequence[CorpusImage], workers: int) -> Taken:
     ArrayStore.add = add_and_note  # type: ignore[assignment,method-assign]
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
-        fill_stores_on_cluster([load_image_encoder(ENCODER)], Path(folder), images, "auto")
+        fill_stores([load_image_encoder(ENCODER)], Path(folder), images, "auto")
         seconds = time.perf_counter() - began
     ray.shutdown()
     later = came[len(came) // 4 :]

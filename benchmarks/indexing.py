@@ -25,7 +25,8 @@ from PIL import Image
 
 from benchmarks._harness import arguments, report
 from seesay.data.images import decode
-from seesay.encoders.images.encode import CHUNK, SHARED_SIDE
+from seesay.encoders.images.encode import SHARED_SIDE
+from seesay.encoders.stores import CHUNK
 from seesay.runs.run import Run
 from seesay.search import Index
 

@@ -14,7 +14,7 @@ from seesay.arrays import Vectors
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import decode
 from seesay.data.sources import FileSource
-from seesay.encoders.images import encode
+from seesay.encoders import stores
 from seesay.encoders.proposals import propose
 from seesay.encoders.regions import Boxes, RegionEncoder, Regions, fill_regions, region_store
 from seesay.encoders.stores import RECORD, ArrayStore
@@ -129,7 +129,7 @@ def test_broken_images_are_listed_and_have_no_regions(
 def test_what_was_finished_before_a_failure_is_kept(
     scenes: Path, tmp_path: Path, encoder: RegionEncoder, counting: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(encode, "CHUNK", 1)
+    monkeypatch.setattr(stores, "CHUNK", 1)
     images = photos(scenes, 6)
     outside = [np.zeros((0, 4), np.float32)] * 5 + [np.array([[9999, 0, 10000, 5]], np.float32)]
     with pytest.raises(SeesayError, match="not in an image"):

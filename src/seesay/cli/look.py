@@ -62,7 +62,6 @@ def features(
     """Compute the features of a corpus's images and store them. Run it again to resume."""
     from seesay.device import default_device
     from seesay.encoders.images.base import load_image_encoder
-    from seesay.encoders.images.cluster import fill_stores_on_cluster
     from seesay.encoders.images.encode import fill_stores
     from seesay.encoders.settings import EncoderSettings
     from seesay.encoders.stores import has_stores
@@ -73,11 +72,8 @@ def features(
     check_folder(out, has_stores(out))
     chosen = load_image_encoder(settings, default_device())
     images = reading.read(folder.resolve() if cluster else folder).images
-    if cluster:
-        report = fill_stores_on_cluster([chosen], out, images, cluster)
-    else:
-        report = fill_stores([chosen], out, images)
-    store, count, broken = out / chosen.source.fingerprint, len(report.keys), list(map(str, report.errors))
+    report = fill_stores([chosen], out, images, cluster or "")
+    store, count, broken = report.stores[0].folder, len(report.keys), list(map(str, report.errors))
     if as_json:
         facts = {"store": str(store), "encoder": chosen.source.name, "arrays": chosen.source.dims}
         console.print_json(facts | {"images": count, "encoded": report.encoded, "broken": broken})

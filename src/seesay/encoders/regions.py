@@ -23,10 +23,10 @@ from seesay.data.images import content_key, decode
 from seesay.encoders import proposals
 from seesay.encoders.images.base import IMAGE_ENCODERS, resize
 from seesay.encoders.images.efficientnet import EIGHT_BITS, MAP_CHANNELS, lite_network, weights_of
-from seesay.encoders.images.encode import Filled, bytes_of, fill
+from seesay.encoders.images.encode import bytes_of
 from seesay.encoders.proposals import NMS, propose
 from seesay.encoders.settings import PRECOMPUTED, AnyEncoder, Encoder, EncoderRegistry, EncoderSettings
-from seesay.encoders.stores import ArrayStore, Rows
+from seesay.encoders.stores import ArrayStore, Encoding, Rows, fill
 from seesay.errors import ImageError, SeesayError
 from seesay.onnx import onnx_session
 from seesay.paths import file_beside, file_digest, home_expanded
@@ -372,31 +372,21 @@ def fill_regions(
     store = region_store(folder, encoder)
     extras = [np.zeros((0, 4), np.float32)] * len(images) if extra_boxes is None else extra_boxes
 
-    def work(some: Sequence[tuple[CorpusImage, Boxes]]) -> tuple[Filled, dict[str, Rows]]:
-        chunk, computed = Filled(), dict[str, Rows]()
-        for image, extra in some:
-            try:
-                data = bytes_of(image)
-                what = f"{content_key(data)} {count} {nms} ".encode() + np.asarray(extra, "<f4").tobytes()
-                key = hashlib.blake2b(what, digest_size=16).hexdigest()
-                if key not in store and key not in computed:
-                    pixels = decode(data, image.name)
-                    boxes = np.concatenate([encoder.propose(pixels, count, nms), np.reshape(extra, (-1, 4))])
-                    features = encoder.encode(pixels, boxes).astype(np.float16)
-                    computed[key] = {"boxes": boxes, "features": features}
-            except ImageError as error:
-                chunk.errors.append(error)
-                chunk.keys.append(None)
-            else:
-                chunk.keys.append(key)
-        chunk.encoded = len(computed)
-        return chunk, computed
+    def read(item: tuple[CorpusImage, Boxes]) -> tuple[str, tuple[bytes, str, Boxes]]:
+        image, extra = item
+        data = bytes_of(image)
+        what = f"{content_key(data)} {count} {nms} ".encode() + np.asarray(extra, "<f4").tobytes()
+        return hashlib.blake2b(what, digest_size=16).hexdigest(), (data, image.name, extra)
 
-    def keep(chunks: list[dict[str, Rows]]) -> None:
-        store.add({key: rows for chunk in chunks for key, rows in chunk.items()})
+    def compute(content: tuple[bytes, str, Boxes], _: Sequence[int]) -> list[Rows]:
+        data, name, extra = content
+        pixels = decode(data, name)
+        boxes = np.concatenate([encoder.propose(pixels, count, nms), np.reshape(extra, (-1, 4))])
+        return [{"boxes": boxes, "features": encoder.encode(pixels, boxes).astype(np.float16)}]
 
-    pairs = list(zip(images, extras, strict=True))
-    filled = fill("Regions", pairs, work, keep)
+    # Computed where other encoders only prepare, so that one image is in memory at a time.
+    encoding = Encoding(read, compute, lambda _, computed: computed)
+    filled = fill("Regions", list(zip(images, extras, strict=True)), [store], encoding)
     none = Regions(np.zeros((0, 4), np.float32), np.zeros((0, encoder.dim), np.float16))
     regions = [none if key is None else Regions(**store[key]) for key in filled.keys]
     counts = [max(len(r.boxes) - len(own), 0) for r, own in zip(regions, extras, strict=True)]

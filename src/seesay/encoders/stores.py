@@ -1,4 +1,8 @@
-"""Arrays on disk by content key, in files that survive killed processes, full disks and damage."""
+"""Arrays on disk by content key, in files that survive killed processes, full disks and damage; and `fill`.
+
+Everything that is stored (features of images and regions, vectors of sentences) passes through `fill`. It
+asks the stores what they lack, has that encoded in threads, a few items at a time, and appends it.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +10,35 @@ import json
 import os
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.errors import SeesayError
+from seesay.errors import ImageError, SeesayError
 from seesay.paths import cache_dir, locked, replace_text
+from seesay.progress import progress
 
-if TYPE_CHECKING:
-    from seesay.encoders.images.base import ImageEncoder
-
+CHUNK = 8  # items a thread takes at a time
+STORED_AT_ONCE = 64  # rows between two writes, each of which waits for the disk
 RECORD = struct.Struct("<16sII")  # a key, the number of its rows, and their checksum
 _ARRAYS = "arrays.json"
 _PATIENCE = 3600.0  # seconds to wait for another process, which holds the lock while it writes a batch
 _SUFFIXES = {"<f2": "f16", "<f4": "f32"}
 
 Rows = Mapping[str, NDArray[Any]]
+Item = TypeVar("Item")
+Content = TypeVar("Content")
+In = TypeVar("In")
+Out = TypeVar("Out")
 
 
 class ArrayStore:
@@ -123,7 +135,7 @@ class ArrayStore:
             for name, file in self._files.items():
                 rows = b"".join(arrays[name].tobytes() for arrays in fresh.values())
                 _write(file, self._rows * self._bytes[name], rows)
-            counts = [(key, len(next(iter(arrays.values())))) for key, arrays in fresh.items()]
+            counts = [(key, _count(arrays)) for key, arrays in fresh.items()]
             records = [RECORD.pack(bytes.fromhex(key), n, _checksum(fresh[key])) for key, n in counts]
             # The records come last: without them, rows are ignored.
             _write(self._index, self._records * RECORD.size, b"".join(records))
@@ -201,24 +213,137 @@ def has_stores(folder: Path) -> bool:
     return next(folder.glob(f"*/{_ARRAYS}"), None) is not None
 
 
-def sources_of(encoders: Sequence[ImageEncoder]) -> dict[str, ImageEncoder]:
-    """Collect the distinct encoders whose features are computed from pixels, by the keys of their stores."""
-    return {encoder.source.stored_as: encoder.source for encoder in encoders}
+@dataclass(frozen=True)
+class Encoding(Generic[Item, Content]):
+    """How items are read and encoded for one store or several.
+
+    Attributes:
+        read: returns the key of an item, and its content.
+        prepare: prepares a content for each of the stores with these numbers, which lack it.
+        encode: computes the rows of some prepared items for the store with that number.
+        uses_all_cores: whether `encode` does, so that items are encoded one at a time.
+
+    The first two raise ImageError for a broken item.
+    """
+
+    read: Callable[[Item], tuple[str, Content]]
+    prepare: Callable[[Content, Sequence[int]], Sequence[Any]]
+    encode: Callable[[int, Sequence[Any]], Sequence[Rows]]
+    uses_all_cores: bool = False
 
 
-def open_stores(encoders: Sequence[ImageEncoder], folder: Path) -> dict[str, ArrayStore]:
-    """Open, or create, the stores of the sources of encoders, by their keys; features are half floats."""
-    return {
-        key: ArrayStore(folder / key, {name: ("<f2", dim) for name, dim in source.dims.items()})
-        for key, source in sources_of(encoders).items()
-    }
+class Encoded(NamedTuple):
+    """Some items after reading, and the rows that the stores lacked."""
+
+    keys: dict[int, str | None]  # by the item's number; None for a broken one
+    errors: list[ImageError]  # of the broken ones
+    rows: list[dict[str, Rows]]  # by key, for each store
 
 
-def read_features(
-    encoder: ImageEncoder, store: ArrayStore, keys: Sequence[str], name: str
-) -> NDArray[np.float32]:
-    """Read one array of an encoder, (n, width), from the store of its source, or compute it from those."""
-    if encoder.source is encoder:
-        return np.asarray(store.read(keys, name), np.float32)
-    stored = {each: np.asarray(store.read(keys, each), np.float32) for each in encoder.source.dims}
-    return encoder.from_source(stored)[name]
+class Filled(NamedTuple):
+    """The result of filling stores."""
+
+    keys: list[str | None]  # of the items, in their order; None for a broken one
+    errors: list[ImageError]  # of the broken ones
+    encoded: int  # items that were not in the stores
+    stores: list[ArrayStore]
+
+
+def fill(
+    what: str,
+    items: Sequence[Item],
+    stores: list[ArrayStore],
+    encoding: Encoding[Item, Content],
+    unit: str = "images",
+) -> Filled:
+    """Encode the items that stores lack and store them, with a progress bar for `what`.
+
+    What is finished is stored, also before an error, so an interrupted call can be resumed.
+    """
+    numbered, size = list(enumerate(items)), 1 if encoding.uses_all_cores else CHUNK
+    chunks = [numbered[i : i + size] for i in range(0, len(numbered), size)]
+    encode = partial(encode_missing, encoding, stores, dict[str, object]())
+    parts = map(encode, chunks) if encoding.uses_all_cores else in_threads(encode, chunks)
+    return store_encoded(what, len(items), stores, parts, unit)
+
+
+def encode_missing(
+    encoding: Encoding[Item, Content],
+    stores: Sequence[ArrayStore | frozenset[str]],
+    claims: dict[str, object],
+    items: Iterable[tuple[int, Item]],
+) -> Encoded:
+    """Encode those of a few numbered items whose keys are missing in stores.
+
+    `claims`, which all threads share, marks the items that a thread encodes.
+    """
+    encoded = Encoded({}, [], [{} for _ in stores])
+    wanted: list[dict[str, Any]] = [{} for _ in stores]
+    for place, item in items:
+        try:
+            key, content = encoding.read(item)
+            lacking = [number for number, store in enumerate(stores) if key not in store]
+            prepared = encoding.prepare(content, lacking) if lacking else ()
+        except ImageError as error:  # once for each name of a broken file
+            encoded.errors.append(error)
+            encoded.keys[place] = None
+            continue
+        encoded.keys[place] = key
+        # Equal items are encoded once, by the thread that comes first.
+        if lacking and claims.setdefault(key, claim := object()) is claim:
+            for number, each in zip(lacking, prepared, strict=True):
+                wanted[number][key] = each
+    for number, some in enumerate(wanted):
+        if some:
+            rows = encoding.encode(number, list(some.values()))
+            encoded.rows[number].update(zip(some, rows, strict=True))
+    return encoded
+
+
+def store_encoded(
+    what: str, count: int, stores: list[ArrayStore], parts: Iterable[Encoded], unit: str = "images"
+) -> Filled:
+    """Store encoded parts of `count` items as they come, 64 rows at a time, and collect their keys."""
+    keys, errors, encoded = dict[int, str | None](), list[ImageError](), set[str]()
+    waiting: list[dict[str, Rows]] = [{} for _ in stores]
+
+    def write() -> None:
+        for store, rows in zip(stores, waiting, strict=True):
+            store.add(rows)
+            rows.clear()
+
+    with progress(what, count, unit) as advance:
+        try:
+            for part in parts:
+                keys |= part.keys
+                errors += part.errors
+                for of_store, rows in zip(waiting, part.rows, strict=True):
+                    of_store |= rows
+                    encoded.update(rows)
+                advance(len(part.keys))
+                if sum(_count(rows) for of_store in waiting for rows in of_store.values()) >= STORED_AT_ONCE:
+                    write()
+        finally:
+            write()
+    return Filled([keys[place] for place in range(count)], errors, len(encoded), stores)
+
+
+def _count(rows: Rows) -> int:
+    return len(next(iter(rows.values())))
+
+
+def in_threads(work: Callable[[In], Out], items: Iterable[In]) -> Iterator[Out]:
+    """Apply `work` to every item, in order, with one thread per core, a few items ahead of the consumer."""
+    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with ThreadPoolExecutor(threads) as pool:
+        ahead: deque[Future[Out]] = deque()
+        try:
+            for item in items:
+                ahead.append(pool.submit(work, item))
+                if len(ahead) > 2 * threads:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        finally:
+            for future in ahead:
+                future.cancel()

@@ -18,7 +18,7 @@ from seesay.data.corpus import Corpus, Sentence
 from seesay.data.features import BoxFile, FeatureRows, RegionFiles, find_region_files
 from seesay.data.readers import read_corpus
 from seesay.device import default_device
-from seesay.encoders.images.encode import fill_stores
+from seesay.encoders.images.encode import fill_stores, read_features
 from seesay.encoders.proposals import NMS
 from seesay.encoders.regions import (
     RegionFill,
@@ -37,7 +37,7 @@ from seesay.encoders.sentences.base import (
     save_sentence_encoder,
 )
 from seesay.encoders.settings import PRECOMPUTED, EncoderSettings
-from seesay.encoders.stores import ArrayStore, read_features, stores_folder
+from seesay.encoders.stores import ArrayStore, Encoding, fill, stores_folder
 from seesay.errors import ImageError, SeesayError
 from seesay.paths import cache_dir, file_beside
 from seesay.progress import tell
@@ -175,12 +175,7 @@ def _image_features(
                 f"{part.root}: no image of split '{images[0].split}' can be used; the first: {errors[-1]}"
             )
         for settings, encoder, store in zip(others, encoders, report.stores, strict=True):
-            stored[settings] = [
-                store.read(keys, name)
-                if encoder.source is encoder
-                else read_features(encoder, store, keys, name)
-                for name in recipe.arrays
-            ]
+            stored[settings] = [read_features(encoder, store, keys, name) for name in recipe.arrays]
     columns = list[NDArray[np.floating]]()
     for each in recipe.encoders:
         columns += stored.get(each) or [_precomputed_features(recipe, each, own[each], there, part)]
@@ -409,11 +404,14 @@ def sentence_vectors(encoder: SentenceEncoder, texts: Sequence[str]) -> NDArray[
     folder = stores_folder() / hashlib.blake2b(label.encode(), digest_size=8).hexdigest()
     store = ArrayStore(folder, {"vectors": ("<f4", encoder.dim)})
     parts = [texts[start : start + _ROWS] for start in range(0, len(texts), _ROWS)]
-    keys = [_digest(label, part) for part in parts]
-    for key, part in zip(keys, parts, strict=True):
-        if key not in store:
-            store.add({key: {"vectors": encoder.encode(part)}})
-    return store.read(keys, "vectors")
+    encoding = Encoding[Sequence[str], Sequence[str]](
+        read=lambda part: (_digest(label, part), part),
+        prepare=lambda part, _: [part],
+        encode=lambda _, some: [{"vectors": encoder.encode(part)} for part in some],
+        uses_all_cores=True,
+    )
+    filled = fill("Sentences", parts, [store], encoding, f"parts of {_ROWS:,}")
+    return store.read([key for key in filled.keys if key], "vectors")
 
 
 def _digest(what: str, texts: Sequence[str]) -> str:

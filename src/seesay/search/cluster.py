@@ -8,8 +8,8 @@ from typing import Any
 
 from seesay.data.sources import FileSource
 from seesay.encoders.images.cluster import Columns, Work, check_fingerprint, done_on_cluster
-from seesay.encoders.images.encode import CHUNK
-from seesay.encoders.stores import sources_of
+from seesay.encoders.images.encode import sources_of
+from seesay.encoders.stores import CHUNK
 from seesay.runs.run import Run
 from seesay.search.photo import FileState
 from seesay.search.reader import load_embedder
@@ -17,7 +17,7 @@ from seesay.search.update import EncodedElsewhere, NewPhoto, new_photos, read_ah
 
 
 def on_cluster(run: Run, address: str) -> EncodedElsewhere:
-    """Return a function that encodes photos on a cluster, see `fill_stores_on_cluster` for its address.
+    """Return a function that encodes photos on a cluster, see `done_on_cluster` for its address.
 
     Workers load the run by name. Photos and runs must have the same paths on every node.
     """

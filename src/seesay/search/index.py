@@ -198,7 +198,7 @@ class Index(IndexReader):
         Args:
             folders: the folders to update, by default all of the index; new ones are added.
             progress: called with the number of files done and the total.
-            cluster: the address of a Ray cluster whose workers encode, see `fill_stores_on_cluster`.
+            cluster: the address of a Ray cluster whose workers encode, see `done_on_cluster`.
             exclude: patterns of files and folders to leave out from now on, such as "*.png" or "Screenshots",
                 see `check_patterns`; by default the former ones.
             text: whether to read the text in pictures from now on; by default as before.

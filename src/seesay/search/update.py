@@ -16,7 +16,7 @@ from seesay.data import decoders
 from seesay.data.images import DecodedImage, content_key
 from seesay.data.reading import TextLine
 from seesay.data.sources import FileSource
-from seesay.encoders.images.encode import CHUNK, in_threads
+from seesay.encoders.stores import CHUNK, in_threads
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from seesay.runs.run import Run
 from seesay.search import thumbnails

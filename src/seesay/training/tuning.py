@@ -23,8 +23,9 @@ from seesay.arrays import Pixels
 from seesay.data.images import decode
 from seesay.encoders.images.base import Arrays, ImageEncoder, load_image_encoder, random_crop
 from seesay.encoders.images.efficientnet import LITE, load_lite
-from seesay.encoders.images.encode import bytes_of, decoded_side, encode_images, in_threads
+from seesay.encoders.images.encode import bytes_of, decoded_side, encode_images
 from seesay.encoders.settings import EncoderSettings
+from seesay.encoders.stores import in_threads
 from seesay.encoders.towers import load_timm_network
 from seesay.losses.base import Batch
 from seesay.protocols.base import Result

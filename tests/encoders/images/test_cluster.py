@@ -20,7 +20,6 @@ from seesay.data.images import EncodedImage
 from seesay.data.readers import read_corpus
 from seesay.encoders import fill_stores, load_image_encoder
 from seesay.encoders.images import cluster as cluster_module
-from seesay.encoders.images.cluster import fill_stores_on_cluster
 from seesay.encoders.stores import ArrayStore
 from seesay.errors import MissingExtraError, SeesayError
 from seesay.search import Index
@@ -32,7 +31,7 @@ ENCODER = "efficientnet-lite0"
 def test_without_ray_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtraError, match=r"pip install .*\[cluster\]'"):
-        fill_stores_on_cluster([load_image_encoder(ENCODER)], tmp_path, [CorpusImage("a.jpg", "")], "auto")
+        fill_stores([load_image_encoder(ENCODER)], tmp_path, [CorpusImage("a.jpg", "")], "auto")
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "ray://127.0.0.1:port"])
@@ -47,7 +46,7 @@ def test_an_address_where_nothing_answers_is_given_up(
     with pytest.raises(
         SeesayError, match=f"--cluster {address}: no cluster there .*; start one with"
     ) as told:
-        fill_stores_on_cluster([load_image_encoder(ENCODER)], tmp_path, [CorpusImage("a.jpg", "")], address)
+        fill_stores([load_image_encoder(ENCODER)], tmp_path, [CorpusImage("a.jpg", "")], address)
     assert time.monotonic() - started < 10
     assert "\n" not in str(told.value)
 
@@ -134,7 +133,7 @@ def test_images_of_every_kind_travel_to_workers(kept: Any, tmp_path: Path, witho
     assert len(images) == 10
     encoder = load_image_encoder(ENCODER)
     alone = fill_stores([encoder], tmp_path / "alone", images)
-    together = fill_stores_on_cluster([encoder], tmp_path / "together", images, "auto")
+    together = fill_stores([encoder], tmp_path / "together", images, "auto")
     assert together.encoded == 10
     assert together.keys == alone.keys
     there, here = (each.stores[0].read(alone.keys, "pooled") for each in (alone, together))
@@ -158,7 +157,7 @@ def test_several_encoders_see_each_image_once(
     monkeypatch.setattr(
         EncodedImage, "pixels", lambda image, side: (decoded.append(image.name), pixels(image, side))[1]
     )
-    together = fill_stores_on_cluster(encoders, tmp_path / "together", images, "auto")
+    together = fill_stores(encoders, tmp_path / "together", images, "auto")
     assert len(decoded) == len(images)
     assert together.keys == alone.keys
     assert together.encoded == alone.encoded == 9
@@ -180,7 +179,7 @@ def test_damaged_features_are_computed_again(tmp_path: Path, without_ray: Withou
     with file.open("r+b") as damaged:
         damaged.seek(2 * 2 * encoder.dims["pooled"])  # of the third image
         damaged.write(b"\xff" * 8)
-    filled = fill_stores_on_cluster([encoder], tmp_path / "features", images, "auto")
+    filled = fill_stores([encoder], tmp_path / "features", images, "auto")
     assert filled.encoded == 5
     assert filled.keys[:6] == before.keys
     assert None not in filled.keys
@@ -196,7 +195,7 @@ def test_an_image_whose_features_are_damaged_in_every_store(tmp_path: Path, with
     for file in tmp_path.rglob("pooled.f16"):
         with file.open("r+b") as damaged:
             damaged.write(b"\xff" * 8)
-    filled = fill_stores_on_cluster(encoders, tmp_path / "features", images, "auto")
+    filled = fill_stores(encoders, tmp_path / "features", images, "auto")
     assert (filled.encoded, filled.keys) == (1, before.keys)
     for store, each in zip(filled.stores, rows, strict=True):
         np.testing.assert_allclose(store.read(before.keys, "pooled"), each, rtol=1e-4, atol=1e-5)
@@ -213,7 +212,7 @@ def test_images_go_to_ray_in_parts(
     )
     monkeypatch.setattr(cluster_module, "PART", 4)
     encoder = load_image_encoder(ENCODER)
-    filled = fill_stores_on_cluster([encoder], tmp_path / "features", images, "auto")
+    filled = fill_stores([encoder], tmp_path / "features", images, "auto")
     assert given == [4, 4, 2]
     assert filled.keys == fill_stores([encoder], tmp_path / "alone", images).keys
 
@@ -224,7 +223,7 @@ def test_only_what_runs_on_a_gpu_waits_for_one(
 ) -> None:
     write_scenes(tmp_path / "scenes", images=10, seed=3)
     images = read_corpus(tmp_path / "scenes").images[:2]
-    fill_stores_on_cluster([load_image_encoder(name)], tmp_path / "features", images, "auto")
+    fill_stores([load_image_encoder(name)], tmp_path / "features", images, "auto")
     assert without_ray.asked["num_gpus"] == gpus
 
 
@@ -246,7 +245,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def test_no_cluster_is_one_line(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'seesay[cluster]'")
     with pytest.raises(SeesayError, match=r"no cluster there .*; start one with `ray start --head`"):
-        fill_stores_on_cluster([load_image_encoder(ENCODER)], tmp_path, [CorpusImage("a.jpg", "")], "auto")
+        fill_stores([load_image_encoder(ENCODER)], tmp_path, [CorpusImage("a.jpg", "")], "auto")
 
 
 @pytest.mark.slow
@@ -280,7 +279,7 @@ def test_a_node_of_other_weights_is_one_line(
     with pytest.raises(
         SeesayError, match=r"a worker failed \(efficientnet-lite0: this node has other weights"
     ) as told:
-        fill_stores_on_cluster([encoder], tmp_path / "features", images, "auto")
+        fill_stores([encoder], tmp_path / "features", images, "auto")
     assert "\n" not in str(told.value)
 
 
@@ -301,8 +300,8 @@ def test_a_node_is_killed_and_nothing_is_missing_or_twice(
                 killed.set()
                 cluster.remove_node(cluster.second, allow_graceful=False)
 
-    monkeypatch.setattr("seesay.encoders.stores.ArrayStore", Killing)
-    together = fill_stores_on_cluster([encoder], tmp_path / "together", images, "auto")
+    monkeypatch.setattr("seesay.encoders.images.encode.ArrayStore", Killing)
+    together = fill_stores([encoder], tmp_path / "together", images, "auto")
     assert killed.is_set()
     assert together.keys == alone.keys
     assert together.encoded == alone.encoded == len(together.stores[0])
@@ -311,5 +310,5 @@ def test_a_node_is_killed_and_nothing_is_missing_or_twice(
     for name in encoder.dims:
         there, here = (filled.stores[0].read(keys, name) for filled in (alone, together))
         np.testing.assert_allclose(here, there, rtol=1e-4, atol=1e-5)
-    again = fill_stores_on_cluster([encoder], tmp_path / "together", images, "auto")
+    again = fill_stores([encoder], tmp_path / "together", images, "auto")
     assert (again.encoded, again.keys) == (0, alone.keys)

@@ -20,11 +20,10 @@ from seesay.encoders import register_image_encoder
 from seesay.encoders.images.base import ImageEncoder, kept_encoder, load_image_encoder
 from seesay.encoders.images.concepts import ConceptEncoder, StoredHead, keep_concepts
 from seesay.encoders.images.efficientnet import LiteEncoder
-from seesay.encoders.images.encode import encode_images, fill_stores
+from seesay.encoders.images.encode import encode_images, fill_stores, open_stores, read_features
 from seesay.encoders.images.tuned import copy_tuned, save_tuned
 from seesay.encoders.proposals import SIDE, diverse_regions
 from seesay.encoders.settings import EncoderSettings
-from seesay.encoders.stores import open_stores, read_features
 from seesay.errors import SeesayError
 from seesay.matchers import ConceptClassifier
 from tests.concept_heads import write_head

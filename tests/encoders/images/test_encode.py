@@ -15,10 +15,10 @@ from PIL import Image
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import content_key
 from seesay.data.sources import FileSource
-from seesay.encoders.images import encode
+from seesay.encoders import stores
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
-from seesay.encoders.images.encode import encode_images, fill_stores, in_threads
-from seesay.encoders.stores import ArrayStore, open_stores, read_features
+from seesay.encoders.images.encode import encode_images, fill_stores, open_stores, read_features
+from seesay.encoders.stores import ArrayStore, in_threads
 from seesay.errors import ImageError
 
 
@@ -160,7 +160,7 @@ def test_a_second_encoder_leaves_the_firsts_features_alone(photos: list[CorpusIm
 def test_an_interrupted_call_resumes(
     photos: list[CorpusImage], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(encode, "STORED_AT_ONCE", 8)
+    monkeypatch.setattr(stores, "STORED_AT_ONCE", 8)
     encoder, batches = colour_encoder()
     added = ArrayStore.add
 
@@ -220,7 +220,7 @@ def test_an_exception_in_a_thread_reaches_the_reader_and_ends_the_work() -> None
 
 
 def test_threads_run_few_items_ahead_of_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encode.os, "sched_getaffinity", lambda _: range(3))
+    monkeypatch.setattr(stores.os, "sched_getaffinity", lambda _: range(3))
     started = 0
     lock = threading.Lock()
 

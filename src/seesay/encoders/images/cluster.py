@@ -1,4 +1,4 @@
-"""Encoding on a Ray cluster: workers read, decode and encode, and only this process writes what they return.
+"""Work on a Ray cluster: workers read, decode and encode, and only this process writes what they return.
 
 Ray Data restarts the blocks of lost nodes on other nodes. Each block reaches this process exactly once.
 """
@@ -6,23 +6,16 @@ Ray Data restarts the blocks of lost nodes on other nodes. Each block reaches th
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.corpus import CorpusImage
-from seesay.device import default_device
-from seesay.encoders.images.base import ImageEncoder, load_image_encoder
-from seesay.encoders.images.encode import CHUNK, Features, Filled, missing_features, store_features
-from seesay.encoders.stores import open_stores, sources_of
 from seesay.errors import SeesayError, first_line, naming_extras
-from seesay.progress import progress
 
 _BLOCK = 32  # images that a worker takes at a time
 PART = 65_536  # images that Ray is given at a time, for which it takes about 120 MB
@@ -32,60 +25,6 @@ _OUR_ERROR = f"{SeesayError.__module__}.{SeesayError.__name__}: "  # before its 
 
 Columns = dict[str, NDArray[Any]]
 Work = Callable[[Columns], Iterable[Any]]
-
-
-def fill_stores_on_cluster(
-    encoders: Sequence[ImageEncoder], folder: Path, images: Sequence[CorpusImage], address: str
-) -> Filled:
-    """Encode missing images of the stores under `folder` on a cluster, like `fill_stores`.
-
-    Each image is read and decoded once for all encoders, which workers load by their settings. Finished
-    blocks are kept. Every node must have seesay, and the images at the same absolute paths.
-
-    An address is such as "ray://head:10001"; "auto" is the cluster of this machine, "local" one that is
-    started here and ends with the call.
-
-    Raises:
-        SeesayError: there is no cluster, a worker has other weights, or all workers have failed.
-        MissingExtraError: Ray is not installed.
-    """
-    sources, of_sources = sources_of(encoders), open_stores(encoders, folder)
-    stores, encoded = list(of_sources.values()), set[str]()
-    filled = Filled([None] * len(images), stores=[of_sources[each.source.stored_as] for each in encoders])
-    known = [(source.settings.dump(), fingerprint) for fingerprint, source in sources.items()]
-    shared = known, [frozenset(store.keys()) for store in stores]
-    uses_gpu = any(source.uses_gpu for source in sources.values())
-    items = ({"place": place, "image": image} for place, image in enumerate(images))
-    with progress("Encoding", len(images), "images") as advance:
-        for block in done_on_cluster(address, _images_on_node, shared, items, uses_gpu):
-            store_features(stores, [features for _, _, features in block])
-            for places, part, features in block:
-                encoded.update(key for rows in features for key in rows)
-                filled.errors += part.errors
-                for place, key in zip(places, part.keys, strict=True):
-                    filled.keys[place] = key
-                advance(len(places))
-    filled.encoded = len(encoded)  # equal files may be in several blocks
-    return filled
-
-
-def _images_on_node(shared: Any) -> Work:
-    """Return a function that encodes the images of a block, a few at a time.
-
-    `shared` are the settings and fingerprints of the encoders, and the content keys that each can skip.
-    """
-    named, known = shared
-    encoders = [load_image_encoder(settings, default_device()) for settings, _ in named]
-    for encoder, (_, fingerprint) in zip(encoders, named, strict=True):
-        check_fingerprint(encoder.name, encoder.fingerprint, fingerprint)
-
-    def encode(block: Columns) -> Iterator[tuple[list[int], Filled, Features]]:
-        images, places, claims = list(block["image"]), block["place"].tolist(), dict[str, object]()
-        for i in range(0, len(images), CHUNK):
-            some = slice(i, i + CHUNK)
-            yield places[some], *missing_features(encoders, known, claims, images[some])
-
-    return encode
 
 
 def done_on_cluster(
@@ -99,6 +38,9 @@ def done_on_cluster(
 
     `work` is called on each node with `shared`, and returns the function that does a block. Ray is given
     65,536 items, rows of columns, at a time. With `uses_gpu`, a worker takes a GPU if the cluster has any.
+
+    An address is such as "ray://head:10001"; "auto" is the cluster of this machine, "local" one that is
+    started here and ends with the call.
 
     Raises:
         SeesayError: there is no cluster, or all workers have failed.

@@ -1,40 +1,43 @@
-"""From encoded images to features: decoding in parallel with inference, skipping broken images.
+"""From images to stored features: each image decoded once for all encoders, and broken ones skipped.
 
-Each thread decodes a few images and runs the network on them. Both release the GIL, so all cores are used,
+Each thread decodes a few images and runs the networks on them. Both release the GIL, so all cores are used,
 and only a few chunks are in memory.
 """
 
 from __future__ import annotations
 
-import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
-from functools import partial
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from seesay.arrays import Pixels
 from seesay.data.images import content_key, decode
-from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, SharedPixels
-from seesay.encoders.stores import ArrayStore, Rows, open_stores, sources_of
+from seesay.device import default_device
+from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, SharedPixels, load_image_encoder
+from seesay.encoders.stores import (
+    CHUNK,
+    ArrayStore,
+    Encoded,
+    Encoding,
+    Filled,
+    Rows,
+    encode_missing,
+    fill,
+    in_threads,
+    store_encoded,
+)
 from seesay.errors import ImageError, UnavailableImageError
-from seesay.progress import progress
 
 if TYPE_CHECKING:
     from seesay.data.corpus import CorpusImage
 
-CHUNK = 8  # images a thread takes at a time
 # Side in pixels down to which a JPEG may be decoded for any packaged encoder: the features of an image must
 # not depend on the other encoders for which it is decoded.
 SHARED_SIDE = 320
-STORED_AT_ONCE = 64  # images between two writes, each of which waits for the disk
-
-In = TypeVar("In")
-Out = TypeVar("Out")
 
 
 def encode_images(
@@ -71,32 +74,36 @@ def encode_images(
 
 
 def _encoded(encoders: Sequence[ImageEncoder], images: Iterable[tuple[bytes | Pixels, str]]) -> list[Arrays]:
-    side, prepared = decoded_side(encoders), []
-    for data, name in images:
-        pixels = data if isinstance(data, np.ndarray) else decode(data, name, side)
-        shared = pixels.view(SharedPixels)
-        try:  # cropped immediately: a chunk of full-size scans would take gigabytes
-            prepared.append([encoder.prepare(shared) for encoder in encoders])
-        except MemoryError as error:
-            raise UnavailableImageError(f"{name}: not enough memory to crop it now.") from error
+    side = decoded_side(encoders)
+    prepared = [
+        prepared_for(encoders, data if isinstance(data, np.ndarray) else decode(data, name, side), name)
+        for data, name in images
+    ]
     columns = zip(*prepared, strict=True)
     return [encoder.encode_prepared(column) for encoder, column in zip(encoders, columns, strict=True)]
 
 
-@dataclass
-class Filled:
-    """The result of filling stores, for all images or a few of them."""
+def prepared_for(encoders: Sequence[ImageEncoder], pixels: Pixels, name: str) -> list[Any]:
+    """Crop one image for each encoder, at once: several full-size scans would take gigabytes."""
+    shared = pixels.view(SharedPixels)
+    try:
+        return [encoder.prepare(shared) for encoder in encoders]
+    except MemoryError as error:
+        raise UnavailableImageError(f"{name}: not enough memory to crop it now.") from error
 
-    keys: list[str | None] = field(default_factory=list)  # content keys; None for a broken image
-    errors: list[ImageError] = field(default_factory=list)  # of the broken images
-    encoded: int = 0  # images that were not in the stores
-    stores: list[ArrayStore] = field(default_factory=list)  # of each encoder's source
 
+def fill_stores(
+    encoders: Sequence[ImageEncoder], folder: Path, images: Sequence[CorpusImage], cluster: str = ""
+) -> Filled:
+    """Encode the images that are missing in the stores under `folder`; see `fill`.
 
-def fill_stores(encoders: Sequence[ImageEncoder], folder: Path, images: Sequence[CorpusImage]) -> Filled:
-    """Encode the images that are missing in the stores under `folder`.
+    Returns also the stores of each encoder's source. With `cluster`, the address of a Ray cluster, its nodes
+    load the encoders by their settings. Every node must have seesay, and the images at the same absolute
+    paths; see `done_on_cluster`.
 
-    Finished batches are stored, so an interrupted call can be resumed.
+    Raises:
+        SeesayError: there is no cluster, a node has other weights, or all workers have failed.
+        MissingExtraError: Ray is not installed.
 
     Example:
         >>> from pathlib import Path
@@ -110,92 +117,83 @@ def fill_stores(encoders: Sequence[ImageEncoder], folder: Path, images: Sequence
         >>> len(filled.stores[0])
         2
     """
-    sources, stores = list(sources_of(encoders).values()), open_stores(encoders, folder)
-    opened = list(stores.values())
-    claims: dict[str, object] = {}
+    sources, of_sources = sources_of(encoders), open_stores(encoders, folder)
+    stores = list(of_sources.values())
+    if cluster:
+        from seesay.encoders.images.cluster import done_on_cluster
 
-    def work(some: Sequence[CorpusImage]) -> tuple[Filled, Features]:
-        return missing_features(sources, opened, claims, some)
+        known = [frozenset(store.keys()) for store in stores]
+        named = [(source.settings.dump(), source.fingerprint) for source in sources.values()]
+        items = ({"place": place, "image": image} for place, image in enumerate(images))
+        uses_gpu = any(source.uses_gpu for source in sources.values())
+        blocks = done_on_cluster(cluster, _images_on_node, (named, known), items, uses_gpu)
+        filled = store_encoded("Encoding", len(images), stores, chain.from_iterable(blocks))
+    else:
+        filled = fill("Encoding", images, stores, image_encoding(list(sources.values())))
+    return filled._replace(stores=[of_sources[encoder.source.stored_as] for encoder in encoders])
 
-    filled = fill("Encoding", images, work, partial(store_features, opened))
-    filled.stores = [stores[encoder.source.stored_as] for encoder in encoders]
-    return filled
+
+def image_encoding(encoders: Sequence[ImageEncoder]) -> Encoding[CorpusImage, tuple[bytes, str]]:
+    """Return how the features of images are computed by encoders, each of which has a store."""
+    side = decoded_side(encoders)
+
+    def read(image: CorpusImage) -> tuple[str, tuple[bytes, str]]:
+        data = bytes_of(image)
+        return content_key(data), (data, image.name)
+
+    def prepare(content: tuple[bytes, str], lacking: Sequence[int]) -> list[Any]:
+        data, name = content
+        return prepared_for([encoders[number] for number in lacking], decode(data, name, side), name)
+
+    def encode(number: int, prepared: Sequence[Any]) -> list[Rows]:
+        arrays = encoders[number].encode_prepared(prepared)
+        return [{name: rows[i : i + 1] for name, rows in arrays.items()} for i in range(len(prepared))]
+
+    return Encoding(read, prepare, encode)
 
 
-def fill(
-    label: str,
-    images: Sequence[In],
-    work: Callable[[Sequence[In]], tuple[Filled, Out]],
-    keep: Callable[[list[Out]], None],
-) -> Filled:
-    """Compute missing features in threads, a few images at a time, with a progress bar.
+def _images_on_node(shared: Any) -> Callable[[dict[str, NDArray[Any]]], Iterator[Encoded]]:
+    """Return a function that encodes the images of a block, a few at a time.
 
-    The results of `work` are written after every 64 images, and at the end even after an error.
+    `shared` are the settings and fingerprints of the encoders, and the content keys that each can skip.
     """
-    filled, waiting, count = Filled(), [], 0
-    chunks = [images[i : i + CHUNK] for i in range(0, len(images), CHUNK)]
-    with progress(label, len(images), "images") as advance:
-        try:
-            for done, computed in in_threads(work, chunks):
-                filled.keys += done.keys
-                filled.errors += done.errors
-                filled.encoded += done.encoded
-                waiting.append(computed)
-                count += done.encoded
-                advance(len(done.keys))
-                if count >= STORED_AT_ONCE:
-                    now, waiting, count = waiting, [], 0
-                    keep(now)
-        finally:
-            keep(waiting)
-    return filled
+    from seesay.encoders.images.cluster import check_fingerprint
+
+    named, known = shared
+    encoders = [load_image_encoder(settings, default_device()) for settings, _ in named]
+    for encoder, (_, fingerprint) in zip(encoders, named, strict=True):
+        check_fingerprint(encoder.name, encoder.fingerprint, fingerprint)
+    encoding = image_encoding(encoders)
+
+    def encode(block: dict[str, NDArray[Any]]) -> Iterator[Encoded]:
+        numbered, claims = zip(block["place"].tolist(), block["image"], strict=True), dict[str, object]()
+        while some := list(islice(numbered, CHUNK)):
+            yield encode_missing(encoding, known, claims, some)
+
+    return encode
 
 
-Features = list[dict[str, Rows]]  # for each encoder the features of missing images by content key
+def sources_of(encoders: Sequence[ImageEncoder]) -> dict[str, ImageEncoder]:
+    """Collect the distinct encoders whose features are computed from pixels, by the keys of their stores."""
+    return {encoder.source.stored_as: encoder.source for encoder in encoders}
 
 
-def store_features(stores: Sequence[ArrayStore], chunks: Sequence[Features]) -> None:
-    """Store the features of some images, except those that are already stored."""
-    for store, *parts in zip(stores, *chunks, strict=True):
-        store.add({key: rows for part in parts for key, rows in part.items()})
+def open_stores(encoders: Sequence[ImageEncoder], folder: Path) -> dict[str, ArrayStore]:
+    """Open, or create, the stores of the sources of encoders, by their keys; features are half floats."""
+    return {
+        key: ArrayStore(folder / key, {name: ("<f2", dim) for name, dim in source.dims.items()})
+        for key, source in sources_of(encoders).items()
+    }
 
 
-def missing_features(
-    encoders: Sequence[ImageEncoder],
-    stores: Sequence[ArrayStore | frozenset[str]],
-    claims: dict[str, object],
-    images: Sequence[CorpusImage],
-) -> tuple[Filled, Features]:
-    """Encode those of a few images that are missing; return new keys and their features for each encoder.
-
-    `stores` have the content keys that each encoder can skip; `claims`, which all threads share, marks the
-    images that a thread encodes.
-    """
-    side, chunk = decoded_side(encoders), Filled()
-    wanted: list[list[tuple[str, Any]]] = [[] for _ in encoders]
-    for image in images:
-        try:
-            data = bytes_of(image)
-            key = content_key(data)
-            lacking = [e for e, store in enumerate(stores) if key not in store]
-            # A broken file is an error for each of its names, so images are claimed after decoding.
-            pixels = decode(data, image.name, side).view(SharedPixels) if lacking else None
-        except ImageError as error:
-            chunk.errors.append(error)
-            chunk.keys.append(None)
-            continue
-        chunk.keys.append(key)
-        # Equal files are encoded once, by the thread that comes first.
-        if pixels is not None and claims.setdefault(key, claim := object()) is claim:
-            chunk.encoded += 1
-            for e in lacking:
-                wanted[e].append((key, encoders[e].prepare(pixels)))
-    computed: Features = [{} for _ in encoders]
-    for encoder, some, rows_of in zip(encoders, wanted, computed, strict=True):
-        arrays = encoder.encode_prepared([each for _, each in some]) if some else {}
-        for i, (key, _) in enumerate(some):
-            rows_of[key] = {name: rows[i : i + 1] for name, rows in arrays.items()}
-    return chunk, computed
+def read_features(
+    encoder: ImageEncoder, store: ArrayStore, keys: Sequence[str], name: str
+) -> NDArray[np.floating]:
+    """Read one array of an encoder, (n, width), as stored, or compute it from the arrays of its source."""
+    if encoder.source is encoder:
+        return store.read(keys, name)
+    stored = {each: np.asarray(store.read(keys, each), np.float32) for each in encoder.source.dims}
+    return encoder.from_source(stored)[name]
 
 
 def bytes_of(image: CorpusImage) -> bytes:
@@ -212,20 +210,3 @@ def decoded_side(encoders: Sequence[ImageEncoder]) -> int:
     """
     sides = [round(e.size * 256 / 224) if e.crop == TEN else e.size for e in encoders]
     return max(SHARED_SIDE, *sides)
-
-
-def in_threads(work: Callable[[In], Out], items: Iterable[In]) -> Iterator[Out]:
-    """Apply `work` to every item, in order, with one thread per core, a few items ahead of the consumer."""
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with ThreadPoolExecutor(threads) as pool:
-        ahead: deque[Future[Out]] = deque()
-        try:
-            for item in items:
-                ahead.append(pool.submit(work, item))
-                if len(ahead) > 2 * threads:
-                    yield ahead.popleft().result()
-            while ahead:
-                yield ahead.popleft().result()
-        finally:
-            for future in ahead:
-                future.cancel()
