@@ -78,6 +78,44 @@ def test_runs_scores_and_embeddings_have_rows_with_intervals(scenes: Path, tmp_p
     assert typo.startswith("seesay: No metric 'R@7'")  # before a row is measured
 
 
+@pytest.mark.parametrize("suffix", [".md", ".tex", ".csv", ".json"])
+def test_no_file_names_a_folder_of_this_machine(scenes: Path, tmp_path: Path, suffix: str) -> None:
+    part = read_corpus(scenes).split("test")
+    for folder in ("ours", "theirs"):
+        (tmp_path / folder).mkdir()
+        np.save(tmp_path / folder / "scores.npy", np.eye(len(part.images))[:, part.image_of_sentence()])
+    entries = [tmp_path / folder / "scores.npy" for folder in ("ours", "theirs")]
+    out = tmp_path / f"table{suffix}"
+    shown = seesay("compare", *entries, "--data", scenes, "--out", out)
+    for text in (shown.stdout, out.read_text(encoding="utf-8")):
+        assert str(tmp_path) not in text
+        assert "scores.npy (1)" in text  # and the other
+        assert str(scenes) not in text
+    missing = ("table", "two-branch-2", "--data", scenes, "--rows", "two-branch-linear", "--no-train")
+    failed = seesay(*missing, "--runs", tmp_path / "runs", "--json", code=1)
+    assert str(tmp_path) in failed.stderr
+    assert str(tmp_path) not in failed.stdout
+
+
+@pytest.mark.parametrize("suffix", [".md", ".tex", ".csv", ".json"])
+def test_a_table_whose_rows_all_failed_is_not_written(scenes: Path, tmp_path: Path, suffix: str) -> None:
+    out = tmp_path / f"table{suffix}"
+    missing = ("table", "two-branch-2", "--data", scenes, "--no-train", "--out", out)
+    last = seesay(*missing, "--rows", "two-branch-linear", code=2, cwd=tmp_path).stderr.splitlines()[-1]
+    assert last.startswith(f"seesay: {out}: not written, because every row failed; the first: two-branch-")
+    assert "no finished run" in last
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", ["compare", "report"])
+def test_what_fails_writes_no_file(scenes: Path, tmp_path: Path, command: str) -> None:
+    out = tmp_path / ("report.html" if command == "report" else "table.md")
+    np.save(tmp_path / "scores.npy", np.eye(3))
+    error = seesay(command, "seesay-small", tmp_path / "scores.npy", "--data", scenes, "--out", out, code=2)
+    assert "scores.npy (3, 3)" in error.stderr.splitlines()[-1]
+    assert not out.exists()
+
+
 def test_recorded_rows_need_no_corpus(tmp_path: Path) -> None:
     record_row(tmp_path / "results", "flickr8k", row("irmatch-s", 28.0))
     shown = seesay("table", "flickr8k", "--out", "table.csv", cwd=tmp_path).stdout

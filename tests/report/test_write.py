@@ -17,7 +17,7 @@ from seesay.protocols.base import PROTOCOLS, Content
 from seesay.protocols.evaluate import evaluate, open_entries, open_entry, subject_of
 from seesay.recipes.load import dump_recipe
 from seesay.report.queries import RankedAnswer, SplitQueries
-from seesay.report.write import FORMATS, short_names, write_report
+from seesay.report.write import FORMATS, write_report
 from seesay.results.rows import source_commit
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run
@@ -216,12 +216,3 @@ def test_mistakes_are_said(corpus: Corpus, scenes: Path, tmp_path: Path, runs: d
                 [entry], read_corpus(scenes, phrases=True), "test", tmp_path / "a.html", lambda _: None
             )
     assert not (tmp_path / "a.html").exists()
-
-
-def test_names_tell_runs_apart(runs: dict[str, Run]) -> None:
-    assert short_names([runs["common"], runs["fused"], open_entry(np.zeros((2, 2)))]) == [
-        "common",
-        "fused",
-        "scores",
-    ]
-    assert len(set(short_names([runs["common"], runs["common"]]))) == 2

@@ -55,7 +55,7 @@ def test_what_a_run_says_of_itself(clip: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.chdir(clip.parent)
     name = f"open_clip:{clip}"
     run = seesay.load("open_clip:./clip")
-    assert run.name == run.title == name
+    assert (run.name, run.title) == (name, "open_clip:clip")
     assert repr(run) == f"Run('{name}', matcher='cosine', dim=24)"
     assert run.pretrained
     assert run.embeds

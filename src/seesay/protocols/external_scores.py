@@ -21,6 +21,7 @@ from seesay.runs.scores import Embeddings, Matrix, Scores
 PAIR = ("images", "sentences")
 
 _SUFFIXES = (".npy", ".npz")
+_FILES = re.compile(r"(?<=\.np[yz]),")  # between two of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +36,11 @@ class ExternalScores:
 
     name: str
     tables: dict[str, Matrix]
+
+    @property
+    def title(self) -> str:
+        """The name in tables and reports, without folders."""
+        return ",".join(Path(file).name for file in _FILES.split(self.name))
 
     @classmethod
     def of(cls, values: object) -> ExternalScores | None:
@@ -51,7 +57,7 @@ class ExternalScores:
             if not str(values).endswith(_SUFFIXES):
                 return None
             tables: dict[str, Any] = {}
-            for file in re.split(r"(?<=\.np[yz]),", str(values)):
+            for file in _FILES.split(str(values)):
                 tables |= _read(home_expanded(file))
             if len(tables) > len(PAIR):
                 raise SeesayError(
@@ -84,7 +90,7 @@ class ExternalScores:
         if repeated:
             rows = first_of_repeated(rows, owners, next(iter(self.tables)))
         return Subject(
-            self.name, split, part, Scores(Embeddings(rows, others[0]) if others else rows), whole=corpus
+            self.title, split, part, Scores(Embeddings(rows, others[0]) if others else rows), whole=corpus
         )
 
 

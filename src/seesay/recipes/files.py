@@ -5,6 +5,7 @@ A variant overrides the settings of its file, or those of an earlier variant tha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -21,6 +22,7 @@ Values: TypeAlias = dict[str, Any]
 
 SUFFIXES = (".yaml", ".yml")
 
+_FOLDERS = re.compile(r"(: ?|=)/(?:[^/'\",\]}]+/)*")  # of an absolute path, such as of a file in a change
 # More than any included file has; much larger ones would take seconds to parse.
 _MAX_CHARACTERS, _MAX_VALUES = 20_000, 10_000
 
@@ -205,6 +207,15 @@ def _plain(value: object) -> object:
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     return str(value) if isinstance(value, Path) else value
+
+
+def without_folders(text: str) -> str:
+    """Return a change or a message in which absolute paths are names of files, as others may see it.
+
+    >>> without_folders("encoders=[{kind: concepts, run: /home/me/runs/concepts}]")
+    'encoders=[{kind: concepts, run: concepts}]'
+    """
+    return _FOLDERS.sub(r"\1", text)
 
 
 @cache

@@ -39,11 +39,6 @@ _MAX_NAMED = 4  # runs in the title
 _PACKAGES = ("torch", "onnxruntime", "numpy")
 
 
-def short_names(entries: Sequence[Entry]) -> list[str]:
-    """Return distinct names; for a run, the name of its folder."""
-    return distinct([entry.title if isinstance(entry, Run) else entry.name for entry in entries])
-
-
 def write_report(
     entries: Sequence[Entry],
     corpus: Corpus,
@@ -60,7 +55,7 @@ def write_report(
         SeesayError: a run does not fit the corpus, or the file cannot be written.
     """
     check_file(out, FORMATS)
-    names = short_names(entries)
+    names = distinct([entry.title for entry in entries])
     about = f"Split {split}: {Content.of(corpus.split(split))}. {date.today().isoformat()}."
     title = f"{len(names)} runs" if len(names) > _MAX_NAMED else ", ".join(names)
     page = Page(f"{title} on {corpus_title(corpus.name)}", about)

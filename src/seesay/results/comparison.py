@@ -10,11 +10,12 @@ from seesay.data.corpus import Corpus
 from seesay.metrics.bootstrap import RESAMPLES
 from seesay.protocols.base import Result
 from seesay.protocols.evaluate import Entry, evaluate, protocol_for
+from seesay.protocols.score_fusion import distinct
 from seesay.recipes.load import settings_digest
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.paper_table import PaperTable
 from seesay.results.published import find_published
-from seesay.results.rows import Row, provenance
+from seesay.results.rows import Row, provenance, recorded_changes
 from seesay.runs.run import Run
 
 
@@ -36,7 +37,8 @@ def compare_entries(
         SeesayError: the protocol does not fit an entry or the corpus.
     """
     chosen = protocol_for(entries[:1], protocol).name
-    rows = _rows(entries, corpus.name, chosen)
+    names = distinct([entry.title for entry in entries])
+    rows = _rows(entries, names, corpus.name, chosen)
     definition = TableDefinition(
         name="runs",
         title=f"{chosen} on {corpus_title(corpus.name)}, {split}",
@@ -47,10 +49,10 @@ def compare_entries(
     table = PaperTable(definition, corpus.name, split, metrics)
     first: Result | None = None
     for at, (entry, row) in enumerate(zip(entries, rows, strict=True), start=1):
-        tell(f"row {at}/{len(entries)} {entry.name}")
+        tell(f"row {at}/{len(entries)} {names[at - 1]}")
         measured = measured_row(entry, corpus, split, chosen, resamples)
         if first is not None:
-            compared = measured.result.compare(first, entries[0].name)
+            compared = measured.result.compare(first, names[0])
             measured = replace(measured, result=measured.result.model_copy(update={"against": compared}))
         first = first or measured.result
         table.line(row.name).rows.append(measured)
@@ -64,7 +66,7 @@ def measured_row(entry: Entry, corpus: Corpus, split: str, protocol: str, resamp
     return Row(provenance([entry], time.monotonic() - started), result)
 
 
-def _rows(entries: Sequence[Entry], corpus: str, protocol: str) -> list[TableRow]:
+def _rows(entries: Sequence[Entry], names: Sequence[str], corpus: str, protocol: str) -> list[TableRow]:
     """Return each entry's row. Runs that differ only in their seed share one, named after the recipe.
 
     A run has the name of its folder if a seed repeats, or if runs of that recipe differ in something else
@@ -72,12 +74,14 @@ def _rows(entries: Sequence[Entry], corpus: str, protocol: str) -> list[TableRow
     """
     rows: list[TableRow] = []
     seen: dict[str, list[tuple[object, object]]] = {}  # of each name: the seeds, and what else may differ
-    for entry in entries:
+    for entry, own in zip(entries, names, strict=True):
         if not isinstance(entry, Run) or not entry.has_recipe:
-            rows.append(TableRow(name=entry.name, recipe=entry.name))
+            rows.append(TableRow(name=own, recipe=own))
             continue
         recipe = entry.recipe
-        name = " ".join((recipe.name, *(each for each in recipe.changes if not each.startswith("seed="))))
+        name = " ".join(
+            (recipe.name, *(each for each in recorded_changes(recipe) if not each.startswith("seed=")))
+        )
         how = (settings_digest(recipe), recipe.corpus, *recipe.departures)
         seen.setdefault(name, []).append((recipe.seed, how))
         known = (find_published(each, corpus, protocol) for each in (recipe.system, recipe.name) if each)
@@ -89,6 +93,6 @@ def _rows(entries: Sequence[Entry], corpus: str, protocol: str) -> list[TableRow
         if len({seed for seed, _ in runs}) < len(runs) or len({how for _, how in runs}) > 1
     }
     return [
-        row.model_copy(update={"name": entry.name}) if row.name in mixed else row
-        for row, entry in zip(rows, entries, strict=True)
+        row.model_copy(update={"name": own}) if row.name in mixed else row
+        for row, own in zip(rows, names, strict=True)
     ]

@@ -400,9 +400,11 @@ def write_table(table: PaperTable, path: Path) -> None:
     """Write the table in the format of the path's suffix: Markdown, LaTeX, CSV or JSON.
 
     Raises:
-        SeesayError: the format is unknown, or the file cannot be written.
+        SeesayError: the format is unknown, every row failed, or the file cannot be written.
     """
     check_format(path)
+    if table.failures and not any(line.rows for line in table.lines):
+        raise SeesayError(f"{path}: not written, because every row failed; the first: {table.failures[0]}")
     suffix, below = path.suffix.lower(), table.differences()
     if suffix == ".csv":
         text = table.data().csv()

@@ -7,7 +7,6 @@ all tables in the documentation are generated from them.
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from seesay.errors import SeesayError
 from seesay.paths import is_file_name, lock_of, locked, replace_text
 from seesay.protocols.base import Result, read_result
-from seesay.recipes.files import as_recorded
+from seesay.recipes.files import as_recorded, without_folders
 from seesay.recipes.load import settings_digest
 from seesay.settings import describe
 
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from seesay.recipes.schema import Recipe
 
 _PATIENCE = 60.0  # seconds to wait for other processes, each of which records within a fraction of one
-_FOLDERS = re.compile(r"(: ?|=)/(?:[^/'\",\]}]+/)*")  # the folders of an absolute path in a change
 # Rows that agree in these measure the same thing; the later one replaces the earlier. The last two are how
 # boxes were compared.
 _ORIGIN = ("recipe", "seed", "encoder", "crops", "changes")
@@ -233,7 +231,7 @@ def _provenance(entry: Entry, seconds: float) -> Provenance:
 
     seconds, commit = round(seconds, 1), source_commit(Path.cwd())
     if not isinstance(entry, Run) or not entry.has_recipe:
-        return Provenance(recipe=entry.name, seconds=seconds, commit=commit)
+        return Provenance(recipe=entry.title, seconds=seconds, commit=commit)
     recipe, departures = entry.recipe, [*entry.recipe.departures]
     encoder, crops = encoder_and_crops(recipe)
     training: dict[str, Any] = {}
@@ -266,7 +264,7 @@ def _provenance(entry: Entry, seconds: float) -> Provenance:
 
 def recorded_changes(recipe: Recipe) -> list[str]:
     """Return the changes to a recipe, without the folders of files and runs that they name."""
-    return [_FOLDERS.sub(r"\1", change) for change in recipe.changes]
+    return [without_folders(change) for change in recipe.changes]
 
 
 def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
@@ -290,7 +288,7 @@ def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
         elif kind in CONCEPT_ENCODERS:
             networks.append(kind)
         else:
-            name = _FOLDERS.sub(r"\1", encoder.untuned.title) if encoder.is_tower else kind
+            name = without_folders(encoder.untuned.title) if encoder.is_tower else kind
             networks.append(name + (" fine-tuned" if encoder.get("tuned") else ""))
             crops.append(_CROPS[encoder.get("crops") or ("own" if encoder.is_tower else "")])
     return "+".join(networks), ", ".join(dict.fromkeys(crops))

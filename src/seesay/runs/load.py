@@ -11,6 +11,7 @@ from seesay.device import checked_device, default_device
 from seesay.encoders.settings import OPEN_CLIP, EncoderSettings
 from seesay.errors import SeesayError, did_you_mean, naming_extras
 from seesay.paths import home_expanded
+from seesay.recipes.files import without_folders
 from seesay.runs.run import Run
 from seesay.text.vocabulary import Vocabulary
 
@@ -64,7 +65,7 @@ class ClipRun(Run):
         name = f"{OPEN_CLIP}:{'/'.join(filter(None, (model.get('model'), model.get('weights'))))}"
         recipe = Recipe.model_validate(
             {
-                "name": name,
+                "name": without_folders(name),
                 "corpus": "",
                 "encoders": (model,),
                 "sentence_encoder": model,
@@ -78,7 +79,7 @@ class ClipRun(Run):
         reader = OpenClipSentenceEncoder(towers)
         super().__init__(name, Path(name), config, Vocabulary([]), reader, device)
         self._recipe, self._matcher = recipe, matcher
-        self.title, self.pretrained = name, True
+        self.title, self.pretrained = without_folders(name), True
 
     @cached_property
     def fingerprint(self) -> str:

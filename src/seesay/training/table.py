@@ -17,7 +17,7 @@ from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import RESAMPLES
 from seesay.protocols.base import PROTOCOLS
 from seesay.protocols.phrase_distance import measure_combined
-from seesay.recipes.files import Change
+from seesay.recipes.files import Change, without_folders
 from seesay.recipes.load import reaches_members, settings_digest, settings_line
 from seesay.recipes.schema import Recipe
 from seesay.recipes.table import TableDefinition, TableRow
@@ -180,7 +180,8 @@ def measure_table(
         try:
             measured = runs.measured(row, seed)
         except SeesayError as error:
-            table.line(row.name).failures.append(f"{row.name} seed {seed} failed: {error}")
+            failure = f"{row.name} seed {seed} failed: {error}"
+            table.line(row.name).failures.append(without_folders(failure))
             tell(f"  failed: {error}")
             continue
         table.line(row.name).rows.append(measured)
