@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from psycopg_pool import ConnectionPool
 
 from benchmarks._harness import arguments, report
-from benchmarks.search import DIM, Space
+from benchmarks.search import DIM, Space, fill
 from seesay.arrays import Vectors
 from seesay.search.filters import Filter
 from seesay.search.index import Index
@@ -83,13 +83,13 @@ def _ways(folder: Path, address: str, vectors: Vectors) -> Iterator[tuple[str, S
         return lambda query, where: store.nearest("image", query, K, Filter.parse(where))[0]
 
     with closing(create_store(folder / "index", "benchmark", "0", DIM)) as embedded:
-        load, settle = _seconds(lambda: _fill(embedded, vectors)), _seconds(lambda: embedded.settle("image"))
+        load, settle = _seconds(lambda: fill(embedded, vectors)), _seconds(lambda: embedded.settle("image"))
         size = sum(file.stat().st_size for file in (folder / "index").rglob("*") if file.is_file())
         yield "a folder", of_index(embedded), _loaded(load, settle, size)
         name = uuid.uuid4().hex[:12]
         with closing(create_store(f"{address}#b{name}", "benchmark", "0", DIM)) as database:
             load, settle = (
-                _seconds(lambda: _fill(database, vectors)),
+                _seconds(lambda: fill(database, vectors)),
                 _seconds(lambda: database.settle("image")),
             )
             yield "PostgreSQL", of_index(database), _loaded(load, settle, _size(address, f"seesay_b{name}"))
@@ -113,15 +113,6 @@ def _ways(folder: Path, address: str, vectors: Vectors) -> Iterator[tuple[str, S
     with psycopg.connect(address, autocommit=True) as connection:
         for schema in (f"seesay_b{name}", f"seesay_c{name}", f"bare_{name}"):
             connection.execute(f"DROP SCHEMA {schema} CASCADE")
-
-
-def _fill(store: Store, vectors: Vectors) -> None:
-    for start in range(0, len(vectors), 5000):
-        with store.write() as writer:
-            for i, vector in enumerate(vectors[start : start + 5000], start):
-                folder = "half/few/" if i % 100 == 0 else "half/" if i % 2 == 0 else ""
-                writer.put_vector("image", f"{i:032x}", vector, (640, 480))
-                writer.put_image(f"{folder}{i}.jpg", f"{i:032x}", 0, 0)
 
 
 def _bare(pool: ConnectionPool, schema: str, vectors: Vectors) -> tuple[float, float]:

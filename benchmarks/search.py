@@ -26,8 +26,10 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from benchmarks._harness import arguments, peak_mib, report
 from seesay.arrays import Vectors
 from seesay.search.neighbours import Neighbours
+from seesay.search.photo import FileState
 from seesay.search.places import create_store, open_store
 from seesay.search.store import Store
+from seesay.search.writer import Content
 
 T = TypeVar("T")
 Search = Callable[[Vectors], NDArray[np.int64]]
@@ -170,10 +172,18 @@ def unit(rows: Vectors) -> Vectors:
 
 def fill(store: Store, vectors: Vectors, first: int = 0) -> None:
     for start in range(0, len(vectors), 5000):
+        contents = {
+            f"{i:032x}": Content(vector, (640, 480))
+            for i, vector in enumerate(vectors[start : start + 5000], first + start)
+        }
         with store.write() as writer:
-            for i, vector in enumerate(vectors[start : start + 5000], first + start):
-                writer.put_vector("image", f"{i:032x}", vector, (640, 480))
-                writer.put_image(f"{i}.jpg", f"{i:032x}", 0, 0)
+            writer.put_vectors("image", contents)
+            writer.put_images({path_of(int(key, 16)): (key, FileState(0, 0, 0)) for key in contents})
+
+
+def path_of(number: int) -> str:
+    """Return the path of an image: half of all are in a folder, and a hundredth in a folder in it."""
+    return f"{'half/few/' if number % 100 == 0 else 'half/' if number % 2 == 0 else ''}{number}.jpg"
 
 
 if __name__ == "__main__":

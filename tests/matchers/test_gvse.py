@@ -22,7 +22,9 @@ from seesay.recipes.load import load_recipe
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary
 from seesay.search.index import Index
+from seesay.search.writer import Content
 from seesay.training.train import train
+from tests.search.stores import put_photos
 
 COUNT, F, H, T, S = 5, 7, 6, 3, 4  # instances, their width, dim, steps, sentence_dim
 
@@ -329,11 +331,9 @@ def test_an_index_ranks_exactly_like_eq_4(images, sentences, tmp_path):
     embedder = Prepared(matcher, images, sentences)
     index = Index.create(tmp_path / "index", embedder)
     index.add_sentences([str(i) for i in range(M)])
-    with index.store.write() as writer:
-        for row, vector in enumerate(embedder.embed_numbers(list(range(N)))):
-            key = f"{row:032x}"  # content keys are hexadecimal
-            writer.put_vector("image", key, vector, (1, 1))
-            writer.put_image(f"{row}.jpg", key, 0, 1)
+    rows = enumerate(embedder.embed_numbers(list(range(N))))
+    # Content keys are hexadecimal.
+    put_photos(index.store, {f"{row}.jpg": (f"{row:032x}", Content(vector, (1, 1))) for row, vector in rows})
     by_image = gate_by_hand(matcher.image_gate, x)[:, None]
     by_sentence = gate_by_hand(matcher.sentence_gate, y)[:, None]
     for row, expected in enumerate(by_the_formula(by_image, x, y)):

@@ -9,13 +9,26 @@ import subprocess
 import tempfile
 import time
 import uuid
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from seesay.search.photo import FileState
+from seesay.search.store import Store
+from seesay.search.writer import Content
+
 STORES = ("embedded", "postgresql")
+STATE = FileState(mtime_ns=7, size=9, ctime_ns=0)
 SERVER = "SEESAY_TEST_POSTGRESQL"  # the address of a server; without it, the tests start one
+
+
+def put_photos(store: Store, photos: Mapping[str, tuple[str, Content]], state: FileState = STATE) -> None:
+    """Write photos, by path, with their content keys and contents, in one transaction."""
+    with store.write() as writer:
+        writer.put_vectors("image", dict(photos.values()))
+        writer.put_images({path: (key, state) for path, (key, _) in photos.items()})
 
 
 def place(store: str, folder: Path) -> str:

@@ -44,7 +44,7 @@ def test_an_index_of_a_cluster_is_that_of_one_process(
     def seen(batch: FilesRead, *rest: Any) -> dict[str, NewPhoto]:
         made = make(batch, *rest)
         read.extend(batch)
-        encoded.extend(path for path, photo in made.items() if photo.vector is not None)
+        encoded.extend(path for path, photo in made.items() if photo.content is not None)
         return made
 
     monkeypatch.setattr(cluster_module, "new_photos", seen)

@@ -36,10 +36,9 @@ def index(tmp_path: Path, request: pytest.FixtureRequest):
 def contents(store: Store) -> dict[str, object]:
     """All that a store holds."""
     found: dict[str, Any] = {"meta": store.metadata()}
-    for table, rows, last_id in store.rows():
+    for table, rows in store.rows():
         values = [[each.tobytes() if isinstance(each, np.ndarray) else each for each in row] for row in rows]
         found.setdefault(table, []).extend(values)
-        found[f"last id of {table}"] = last_id
     return {name: sorted(each) if isinstance(each, list) else each for name, each in found.items()}
 
 
@@ -130,3 +129,15 @@ def test_the_command_copies_in_both_directions(tmp_path: Path, capsys: pytest.Ca
     assert "green.png" in capsys.readouterr().out
     with Index.open(first) as one, Index.open(third) as three:
         assert contents(one.store) == contents(three.store)
+
+
+@pytest.mark.parametrize("damage", ["width = 'wide'", "width = x'00'", "width = 1.5", "taken = x'ff'"])
+def test_values_of_a_wrong_type_are_not_copied(tmp_path: Path, damage: str) -> None:
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(gallery(tmp_path / "photos", "red.png"))
+        with sqlite3.connect(tmp_path / "index" / "index.sqlite") as connection:
+            connection.execute(f"UPDATE vectors SET {damage}")
+        connection.close()
+        there = place("postgresql", tmp_path)
+        with pytest.raises(SeesayError, match="damaged"):
+            index.copy_to(there)

@@ -9,6 +9,8 @@ from seesay.search.hits import PageEnd
 from seesay.search.neighbours import Neighbours, scanned
 from seesay.search.places import create_store
 from seesay.search.store import Store
+from seesay.search.writer import Content
+from tests.search.stores import put_photos
 
 DIM = 32
 
@@ -34,10 +36,8 @@ def neighbours(store: Store, tmp_path: Path) -> Neighbours:
 
 
 def put(store: Store, vectors: NDArray[np.float32], name: str = "a") -> None:
-    with store.write() as writer:
-        for i, vector in enumerate(vectors):
-            writer.put_vector("image", f"{name}{i}-{vector[0]}", vector, (1, 1))
-            writer.put_image(f"{name}{i}", f"{name}{i}-{vector[0]}", 0, 0)
+    rows = enumerate(vectors)
+    put_photos(store, {f"{name}{i}": (f"{name}{i}-{row[0]}", Content(row, (1, 1))) for i, row in rows})
 
 
 def everything(store: Store) -> tuple[NDArray[np.int64], NDArray[np.float32]]:

@@ -21,8 +21,10 @@ from seesay.search.hits import PageEnd
 from seesay.search.index import Index
 from seesay.search.places import create_store, open_store, store_exists
 from seesay.search.store import Store
+from seesay.search.writer import Content
 from tests.search.colours import Colours, gallery
-from tests.search.stores import address, place
+from tests.search.stores import address, place, put_photos
+from tests.waiting import waited
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
 pytest.importorskip("psycopg_pool", reason="psycopg_pool is not installed")
@@ -59,11 +61,11 @@ def index(tmp_path: Path) -> Iterator[Index]:
 
 
 def put(store: Store, vectors: NDArray[np.float32], start: int = 0) -> None:
-    with store.write() as writer:
-        for number, vector in enumerate(vectors, start):
-            writer.put_vector("image", f"{number:032x}", vector, (1, 1))
-            folder = "few" if number % 100 == 0 else "many"
-            writer.put_image(f"{folder}/{number}.png", f"{number:032x}", 0, 0)
+    photos = dict[str, tuple[str, Content]]()
+    for number, vector in enumerate(vectors, start):
+        folder = "few" if number % 100 == 0 else "many"
+        photos[f"{folder}/{number}.png"] = f"{number:032x}", Content(vector, (1, 1))
+    put_photos(store, photos)
 
 
 def best(
@@ -90,6 +92,22 @@ def test_a_graph_finds_what_comparing_every_vector_finds(
             shares.append(len(both) / 10)
             assert [found[id_] for id_ in both] == pytest.approx([expected[id_] for id_ in both], abs=1e-5)
     assert np.mean(shares) >= RECALL
+
+
+def test_photos_are_written_with_a_few_statements_however_many_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vectors: NDArray[np.float32]
+) -> None:
+    asked, execute = list[object](), psycopg.Cursor.execute
+
+    def counted(cursor: psycopg.Cursor, query: object, *given: object, **options: object) -> object:
+        asked.append(query)
+        return execute(cursor, query, *given, **options)
+
+    with closing(create_store(place("postgresql", tmp_path), "noise", "1", DIM)) as store:
+        monkeypatch.setattr(psycopg.Cursor, "execute", counted)
+        put(store, vectors[:500])
+        assert len(asked) < 25
+        assert store.count("image") == 500
 
 
 def test_the_graph_is_built_once(graph: Store) -> None:
@@ -164,6 +182,7 @@ with open_store(sys.argv[1]).sole_writer():
 def test_a_killed_update_leaves_no_lock(index: Index) -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     subprocess.run([sys.executable, "-c", KILLED, index.place], env=environment, check=False)
+    waited(lambda: not ask("SELECT 1 FROM pg_locks WHERE locktype = 'advisory'"))  # the server has noticed
     assert index.update_images().unchanged == 3
 
 

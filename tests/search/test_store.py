@@ -17,9 +17,12 @@ from seesay.data.images import content_key
 from seesay.errors import SeesayError
 from seesay.search import Index
 from seesay.search.filters import Filter
+from seesay.search.photo import FileState
 from seesay.search.places import create_store, open_store
 from seesay.search.store import Store
+from seesay.search.writer import Content
 from tests.search.colours import Colours, gallery, opened
+from tests.search.stores import STATE, put_photos
 
 
 @pytest.fixture
@@ -35,17 +38,15 @@ def key_of(name: str) -> str:
 
 
 def put(store: Store, *paths: str, value: float = 1.0) -> None:
-    with store.write() as writer:
-        for path in paths:
-            writer.put_vector("image", key_of(path), np.full(4, value, np.float32), (30, 20))
-            writer.put_image(path, key_of(path), 7, 9)
+    content = Content(np.full(4, value, np.float32), (30, 20))
+    put_photos(store, {path: (key_of(path), content) for path in paths})
 
 
 def test_items_come_back_as_they_went_in(store: Store) -> None:
     put(store, "a.jpg", "sub/ü.jpg")
     with store.write() as writer:
-        writer.put_vector("sentence", key_of("k"), np.arange(4, dtype=np.float32))
-        writer.put_sentence("Zwei Hunde.", key_of("k"))
+        writer.put_vectors("sentence", {key_of("k"): Content(np.arange(4, dtype=np.float32))})
+        writer.put_sentences({"Zwei Hunde.": key_of("k")})
     photos = {photo.path: photo for photo in store.photos([1, 2, 3, 99]).values()}
     assert set(photos) == {"a.jpg", "sub/ü.jpg"}
     assert store.sentences([1, 2, 3, 99]) == {3: "Zwei Hunde."}
@@ -96,7 +97,7 @@ def test_ids_are_never_used_again(store: Store) -> None:
 def test_orphaned_vectors_go_and_shared_ones_stay(store: Store) -> None:
     put(store, "a.jpg", "b.jpg")
     with store.write() as writer:
-        writer.put_image("copy of a.jpg", key_of("a.jpg"), 1, 1)
+        writer.put_images({"copy of a.jpg": (key_of("a.jpg"), STATE)})
         writer.delete([1, 2])
         assert writer.drop_orphans() == [key_of("b.jpg")]
     assert store.known("image", [key_of("a.jpg"), key_of("b.jpg")]) == {key_of("a.jpg")}
@@ -125,14 +126,14 @@ WRITER = """
 import sys, numpy as np
 from pathlib import Path
 from seesay.search.places import open_store
+from seesay.search.writer import Content
+from tests.search.stores import put_photos
 store = open_store(sys.argv[1])
 n = 0
 while True:
-    with store.write() as writer:
-        for i in range(50):
-            writer.put_vector("image", f"{n}", np.ones(4, np.float32), (1, 1))
-            writer.put_image(f"{n}.jpg", f"{n}", 0, 0)
-            n += 1
+    content = Content(np.ones(4, np.float32), (1, 1))
+    put_photos(store, {f"{i}.jpg": (str(i), content) for i in range(n, n + 50)})
+    n += 50
     print(n, flush=True)
 """
 
@@ -170,12 +171,13 @@ def test_a_damaged_file_says_so(store: Store) -> None:
 
 def test_images_are_in_the_order_of_their_times_whatever_changes_them(store: Store) -> None:
     with store.write() as writer:
-        writer.put_vector("image", key_of("b.jpg"), np.ones(4, np.float32), (3, 2), "2019-06-30T12:00:00")
+        dated = Content(np.ones(4, np.float32), (3, 2), "2019-06-30T12:00:00")
+        writer.put_vectors("image", {key_of("b.jpg"): dated})
     put(store, "a.jpg", "b.jpg", "c.jpg")
     with store.write() as writer:
-        writer.move_image(1, "moved.jpg")
-        writer.put_image("moved.jpg", key_of("a.jpg"), 1_500_000_000 * 10**9, 9)
-        writer.put_image("c.jpg", key_of("b.jpg"), 8, 9)
+        writer.move_images({1: "moved.jpg"})
+        changed = FileState(1_500_000_000 * 10**9, 9, 0)
+        writer.put_images({"moved.jpg": (key_of("a.jpg"), changed), "c.jpg": (key_of("b.jpg"), STATE)})
     assert [(each.path, each.time) for each in store.newest(9)] == [
         ("c.jpg", "2019-06-30T12:00:00"),
         ("b.jpg", "2019-06-30T12:00:00"),
@@ -233,10 +235,7 @@ def test_changes_say_what_is_there_and_what_is_new(tmp_path: Path) -> None:
     since = 0
 
     def put(*names: str) -> None:
-        with store.write() as writer:
-            for name in names:
-                writer.put_vector("image", name, np.ones(2, np.float32), (1, 1))
-                writer.put_image(name, name, 0, 0)
+        put_photos(store, {name: (name, Content(np.ones(2, np.float32), (1, 1))) for name in names})
 
     def look() -> tuple[list[int], list[int]]:
         nonlocal since
@@ -251,7 +250,7 @@ def test_changes_say_what_is_there_and_what_is_new(tmp_path: Path) -> None:
     put("d", "a")  # of which one is as it was
     assert look() == ([1, 2, 3, 4], [4])
     with store.write() as writer:
-        writer.put_image("a", "b", 0, 0)
+        writer.put_images({"a": ("b", STATE)})
     assert look() == ([1, 2, 3, 4], [1])
     with store.write() as writer:
         writer.delete([2])

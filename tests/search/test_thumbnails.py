@@ -68,7 +68,7 @@ def test_only_photos_in_the_index_have_one(tmp_path: Path, monkeypatch: pytest.M
     photos = gallery(tmp_path / "photos", "red.png", "black.png")
     with Index.create(tmp_path / "index", Few()) as index:
         with monkeypatch.context() as patch:
-            patch.setattr(Writer, "put_image", lambda *_: 1 / 0)
+            patch.setattr(Writer, "put_images", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 index.update_images(photos)
         assert (index.count("image"), thumbnails_in(tmp_path / "index")) == (0, [])

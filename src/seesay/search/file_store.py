@@ -8,11 +8,12 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.encoders.images.encode import in_threads
 from seesay.errors import SeesayError
 from seesay.paths import check_folder, disk_errors, home_expanded, locked, open_file, replacing, sweep
 from seesay.search.filters import EVERYTHING, Filter
@@ -29,7 +30,7 @@ from seesay.search.sqlite_file import (
     transaction,
 )
 from seesay.search.store import Store
-from seesay.search.writer import Connection, Writer
+from seesay.search.writer import Connection
 
 FILE = "index.sqlite"  # in an index's folder
 
@@ -39,10 +40,6 @@ class FileStore(Store):
 
     `index.sqlite` is the source of truth; `vectors-*.f16` and `thumbnails/` can be deleted at any time.
     """
-
-    _among_ids = "IN (SELECT value FROM json_each(?))"
-    _last_id = "SELECT seq FROM sqlite_sequence WHERE name = ?"
-    set_last_id = "UPDATE sqlite_sequence SET seq = ? WHERE name = ?"
 
     def __init__(self, connection: sqlite3.Connection, folder: Path) -> None:
         self.folder, self.path = folder, folder / FILE
@@ -94,11 +91,13 @@ class FileStore(Store):
                 self._connection.close()
 
     @contextmanager
-    def write(self) -> Iterator[Writer]:
-        """See `Store`."""
-        self.check_process()
+    def _writing(self) -> Iterator[Connection]:
         with self._lock, file_errors(self.path), transaction(self._connection):
-            yield Writer(self._connection, self._generation(self._connection) + 1, _packed)
+            yield self._connection
+
+    def _insert(self, connection: Connection, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        values = ", ".join("?" * len(rows[0]))
+        connection.executemany(f"INSERT INTO {table} VALUES ({values})", rows)
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
@@ -131,15 +130,20 @@ class FileStore(Store):
                 return kept.readall()
         return None
 
-    def keep_thumbnail(self, name: str, data: bytes) -> None:
+    def keep_thumbnails(self, named: Mapping[str, bytes]) -> None:
         """See `Store`."""
-        if (file := self._thumbnail_file(name)) is not None:
-            with suppress(OSError, SeesayError):
-                self.check_in_place()
-                for folder in (file.parents[1], file.parent):  # but not that of an index deleted meanwhile
-                    folder.mkdir(exist_ok=True)
-                with replacing(file) as beside:
-                    beside.write_bytes(data)
+
+        def keep(name: str) -> None:
+            if (file := self._thumbnail_file(name)) is not None:
+                with suppress(OSError, SeesayError):
+                    self.check_in_place()
+                    for folder in (file.parents[1], file.parent):  # not that of an index deleted meanwhile
+                        folder.mkdir(exist_ok=True)
+                    with replacing(file) as beside:
+                        beside.write_bytes(named[name])
+
+        for _ in in_threads(keep, named):
+            pass  # they wait for the disk
 
     def drop_thumbnails(self, names: Iterable[str]) -> None:
         """See `Store`."""
@@ -163,15 +167,6 @@ class FileStore(Store):
         self.check_process()
         among = self.matching(where) if where.values else None
         return self._near[kind].search(query, k, among, after)
-
-    def _unpacked(self, data: Sequence[bytes]) -> NDArray[np.float16]:
-        if any(len(each) != self.dim * 2 for each in data):
-            raise ValueError
-        return np.frombuffer(b"".join(data), np.float16).reshape(len(data), self.dim)
-
-
-def _packed(vector: NDArray[np.floating]) -> bytes:
-    return vector.astype(np.float16).tobytes()
 
 
 def _identity_of(path: Path) -> tuple[int, int] | None:

@@ -23,6 +23,7 @@ from seesay.search.sql_tables import KINDS
 from seesay.search.sqlite_file import closed_on_error
 from seesay.search.thumbnails import Thumbnails
 from seesay.search.update import Progress, Update, UpdateReport
+from seesay.search.writer import Content
 
 _SENTENCES_AT_ONCE = 512
 
@@ -164,11 +165,11 @@ class Index(IndexReader):
         with self.store.sole_writer(), closing(store_for_copy(place, self.store.metadata())) as copy:
             thumbnails, done, total = Thumbnails(copy), 0, sum(map(self.count, KINDS))
             with copy.write() as writer:
-                for table, rows, last_id in self.store.rows():
-                    writer.put_rows(table, rows, last_id, copy.set_last_id)
-                    for _, kind, key, *_ in rows if table == "vectors" else ():
-                        if kind == "image" and (kept := self.thumbnails.kept(key)) is not None:
-                            thumbnails.keep(key, kept)
+                for table, rows in self.store.rows():
+                    writer.insert(table, rows)
+                    keys = [row[2] for row in rows if table == "vectors" and row[1] == "image"]
+                    kept = {key: self.thumbnails.kept(key) for key in keys}
+                    thumbnails.keep({key: data for key, data in kept.items() if data is not None})
                     done += len(rows) * (table == "items")
                     if progress:
                         progress(done, total)
@@ -309,9 +310,11 @@ class Index(IndexReader):
                 batch = new[start : start + _SENTENCES_AT_ONCE]
                 vectors = finite(run.embed_sentences(batch))
                 with self.store.write() as writer:
-                    for text, vector in zip(batch, vectors, strict=True):
-                        writer.put_vector("sentence", keys[text], vector)
-                        writer.put_sentence(text, keys[text])
+                    some = {text: keys[text] for text in batch}
+                    writer.put_vectors(
+                        "sentence", dict(zip(some.values(), map(Content, vectors), strict=True))
+                    )
+                    writer.put_sentences(some)
                 if progress:
                     progress(start + len(batch), len(new))
             self.store.settle("sentence")

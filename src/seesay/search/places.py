@@ -28,7 +28,7 @@ def create_store(place: str | Path, embedder: str, fingerprint: str, dim: int) -
         SeesayError: there is one already, or it cannot be written.
     """
     about = {"embedder": embedder, "fingerprint": fingerprint, "dim": str(dim)}
-    state = {"identity": uuid.uuid4().hex, "generation": "0", "changed": str(time.time())}
+    state = {"identity": uuid.uuid4().hex, "generation": "0", "changed": str(time.time()), "last_id": "0"}
     return _kind_of(place).create(place, about | state)
 
 

@@ -7,25 +7,29 @@ from typing import Literal
 Kind = Literal["image", "sentence"]
 KINDS: tuple[Kind, Kind] = ("image", "sentence")
 
-# Ids grow: one that a page or a cache still holds is never given to another image.
+# SQLite accepts at most 32,766 parameters, so many values are one parameter, in JSON.
+AMONG_TEXTS = "IN (SELECT value FROM json_each(?))"
+AMONG_IDS = "IN (SELECT CAST(value AS bigint) FROM json_each(?))"
+
 _TABLES = (
     "CREATE TABLE meta (key {text} PRIMARY KEY, value {text} NOT NULL)",
     # A vector belongs to a content, so that identical files are embedded once. `taken` is when a photo was
     # taken, "2019-06-30T12:00:00", or empty.
     """CREATE TABLE vectors (
-        id {id},
+        id {id} PRIMARY KEY,
         kind {text} NOT NULL CHECK (kind IN ('image', 'sentence')),
         key {text} NOT NULL,
-        width integer,
-        height integer,
+        width bigint,
+        height bigint,
         taken {text} NOT NULL,
         data {vector} NOT NULL,
         UNIQUE (kind, key)
     )""",
+    # Ids grow: one that a page or a cache still holds is never given to another image.
     # `time` and `dated_by`: see `Photo`. `folded` is the folder of an image and `name` that of its file,
     # without case and accents, stored because folding a million paths takes seconds.
     """CREATE TABLE items (
-        id {id},
+        id {id} PRIMARY KEY,
         kind {text} NOT NULL CHECK (kind IN ('image', 'sentence')),
         vector bigint NOT NULL REFERENCES vectors (id),
         path {text},
@@ -79,7 +83,7 @@ def table_statements(text: str, id_: str, vector: str, unique: str) -> list[str]
 
     Args:
         text: the type of text that is compared byte by byte.
-        id_: the type of ids that the database chooses.
+        id_: the type of ids, 64 bits.
         vector: the type of vectors.
         unique: the constraint that no two rows of `{column}` are equal.
     """

@@ -22,7 +22,7 @@ APPLICATION_ID = 0x73656573
 # SQLite quotes a damaged schema in its error, and Python cannot decode that if it is not UTF-8.
 DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
 
-VERSION = 13
+VERSION = 14
 """Of the schema; files of other versions are rejected."""
 
 _NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")  # ends a journal that names another
@@ -39,7 +39,7 @@ _ADVICE = {  # by a word in SQLite's message
 }
 
 _SCHEMA = (
-    *table_statements("TEXT", "INTEGER PRIMARY KEY AUTOINCREMENT", "BLOB", "UNIQUE ({column})"),
+    *table_statements("TEXT", "INTEGER", "BLOB", "UNIQUE ({column})"),
     # A part of a name or folder is looked for in this index alone, without reading the rows.
     "CREATE INDEX items_by_name ON items (kind, name, folded)",
 )

@@ -29,7 +29,7 @@ from seesay.search.filters import EVERYTHING, Filter
 from seesay.search.hits import PageEnd, Ranked
 from seesay.search.photo import FileState, Photo
 from seesay.search.roots import Root, is_possible
-from seesay.search.sql_tables import Kind
+from seesay.search.sql_tables import AMONG_IDS, AMONG_TEXTS, Kind
 from seesay.search.writer import Connection, Writer
 
 MOST_ROOTS = 1000  # folders of an index
@@ -41,6 +41,13 @@ _FIRST, _LAST = -(1 << 63), (1 << 63) - 1  # integers of SQLite
 _PHOTO = """SELECT items.id, path, key, folded, width, height, time, dated_by, added, mtime_ns, size, ctime_ns
     FROM items JOIN vectors ON vectors.id = items.vector WHERE items.kind = 'image' AND"""
 _PHOTO_TYPES = (int, str, str, str, int, int, str, str, float, int, int, int)
+_COLUMNS: dict[str, tuple[type | UnionType, ...]] = {  # in the order in which rows refer to each other
+    "roots": (str,) * 4,
+    "skipped": (str, int, int, int, str),
+    "vectors": (int, str, str, int | None, int | None, str, bytes),
+    "items": (int, str, int, *[str | None] * 2, *[int | None] * 3, *[str | None] * 4, float, int),
+    "texts": (int, str, str, str),
+}
 _META = {  # that each index has
     "embedder": "(?s:.+)",
     "fingerprint": "(?s:.+)",
@@ -82,12 +89,8 @@ class Store(ABC):
     """
 
     rows_at_once = 65_536
-    _among_ids: str
-    """Compares a column with ids that are one parameter of a query, in JSON."""
-
-    _last_id: str
-    set_last_id: str
-    """Statements that read and write the last id that a table has given to a row."""
+    _half, _head = "<f2", b""
+    """The type of a vector's numbers, and what comes before them."""
 
     def __init__(self, place: str, meta: Iterable[tuple[object, ...]]) -> None:
         self.place, self._process = place, os.getpid()
@@ -136,9 +139,20 @@ class Store(ABC):
     def close(self) -> None:
         """Close files and connections after other threads have finished reading and writing."""
 
-    @abstractmethod
-    def write(self) -> AbstractContextManager[Writer]:
+    @contextmanager
+    def write(self) -> Iterator[Writer]:
         """Write in one transaction, which starts the next generation."""
+        self.check_process()
+        with self._writing() as connection:
+
+            def insert(table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+                if table == "vectors":
+                    rows = [(*row, self._head + each.astype(self._half).tobytes()) for *row, each in rows]
+                if rows:
+                    self._insert(connection, table, rows)
+
+            last_id = self._number(connection, "last_id")
+            yield Writer(connection, insert, self._generation(connection) + 1, last_id)
 
     @abstractmethod
     def sole_writer(self) -> AbstractContextManager[None]:
@@ -149,8 +163,8 @@ class Store(ABC):
         """Return the thumbnail with a name of hexadecimal digits, or None without one."""
 
     @abstractmethod
-    def keep_thumbnail(self, name: str, data: bytes) -> None:
-        """Keep a thumbnail if that is possible; without the right to write, it is made each time."""
+    def keep_thumbnails(self, named: Mapping[str, bytes]) -> None:
+        """Keep thumbnails if that is possible; without the right to write, they are made each time."""
 
     @abstractmethod
     def drop_thumbnails(self, names: Iterable[str]) -> None:
@@ -184,8 +198,20 @@ class Store(ABC):
         """Yield a connection that sees one consistent state."""
 
     @abstractmethod
+    def _writing(self) -> AbstractContextManager[Connection]:
+        """Yield a connection in a transaction that excludes other writers."""
+
+    @abstractmethod
+    def _insert(self, connection: Connection, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Add one or more whole rows to a table."""
+
     def _unpacked(self, data: Sequence[bytes]) -> NDArray[np.float16]:
         """Return the vectors (n, dim) of what `vectors` keeps; raise a ValueError for another length."""
+        start = len(self._head)
+        if any(len(each) != start + 2 * self.dim for each in data):
+            raise ValueError
+        numbers = np.frombuffer(b"".join(each[start:] for each in data), self._half)
+        return numbers.reshape(len(data), self.dim).astype(np.float16)
 
     @contextmanager
     def _read(self) -> Iterator[Connection]:
@@ -197,11 +223,14 @@ class Store(ABC):
             except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
                 raise self._damaged(f"{type(error).__name__}: {error}") from error
 
-    def _generation(self, connection: Connection) -> int:
-        row = connection.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()
+    def _number(self, connection: Connection, key: str) -> int:
+        row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         if row is None or not re.fullmatch("[0-9]{1,18}", str(row[0])):
-            raise self._damaged("its generation")
+            raise self._damaged(f"its {key}")
         return int(row[0])
+
+    def _generation(self, connection: Connection) -> int:
+        return self._number(connection, "generation")
 
     def generation(self) -> int:
         """Return the number of write transactions so far."""
@@ -273,7 +302,7 @@ class Store(ABC):
         if ids is None:
             found = self._photos("TRUE", ())
         else:
-            found = self._photos(f"items.id {self._among_ids}", (_as_json(ids),))
+            found = self._photos(f"items.id {AMONG_IDS}", (_as_json(ids),))
         return {photo.id: photo for photo in found}
 
     def _photos(self, which: str, values: Sequence[object]) -> list[Photo]:
@@ -290,7 +319,7 @@ class Store(ABC):
 
     def sentences(self, ids: Sequence[int]) -> dict[int, str]:
         """Return those sentences that still exist, by id."""
-        which = f"kind = 'sentence' AND id {self._among_ids}"
+        which = f"kind = 'sentence' AND id {AMONG_IDS}"
         return dict(self._rows(f"SELECT id, text FROM items WHERE {which}", (_as_json(ids),), int, str))
 
     def matching(self, where: Filter) -> NDArray[np.int64]:
@@ -344,7 +373,7 @@ class Store(ABC):
         with self._read() as connection:
             rows = connection.execute(
                 f"""SELECT items.id, data FROM items JOIN vectors ON vectors.id = items.vector
-                WHERE items.id {self._among_ids} ORDER BY items.id""",
+                WHERE items.id {AMONG_IDS} ORDER BY items.id""",
                 (_as_json(ids),),
             ).fetchall()
         found = np.fromiter((id_ for id_, _ in rows), np.int64, len(rows))
@@ -373,25 +402,22 @@ class Store(ABC):
         rows = self._rows(query, (), str, int, int, int, str)
         return {path: (FileState(*state), reason) for path, *state, reason in rows}
 
-    def rows(self) -> Iterator[tuple[str, list[tuple[Any, ...]], int]]:
-        """Yield all but the metadata: tables with rows, some at a time, and their last id, 0 without ids.
-
-        The last value of a row of `vectors` is the vector (dim,), in place of what the store keeps.
-        """
-        for table, types in (("roots", (str,) * 4), ("skipped", (str, int, int, int, str))):
-            yield table, self._rows(f"SELECT * FROM {table}", (), *types), 0
-        for table in ("vectors", "items"):  # items refer to vectors
-            part = f"SELECT * FROM {table} WHERE id > ? ORDER BY id LIMIT {_COPIED}"
+    def rows(self) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
+        """Yield all but the metadata: tables with rows, some at a time, as `Writer.insert` takes them."""
+        for table, types in _COLUMNS.items():
+            # Tables without ids have few rows.
+            part = f"WHERE id > ? ORDER BY id LIMIT {_COPIED}" if table in ("vectors", "items") else ""
             rows: list[tuple[Any, ...]] = [(0,)]
             while rows:
+                last = (rows[-1][0],) if part else ()
                 with self._read() as connection:
-                    rows = connection.execute(part, (rows[-1][0],)).fetchall()
-                    (last,) = connection.execute(self._last_id, (table,)).fetchone() or (0,)
+                    rows = _typed(connection.execute(f"SELECT * FROM {table} {part}", last), *types)
                     if table == "vectors":
                         vectors = self._unpacked([row[-1] for row in rows])
                         rows = [(*row[:-1], vector) for row, vector in zip(rows, vectors, strict=True)]
-                yield table, rows, last
-        yield "texts", self._rows("SELECT * FROM texts", (), int, str, str, str), 0  # they refer to vectors
+                yield table, rows
+                if not part:
+                    break
 
     def without_text(self) -> dict[str, str]:
         """Return the content keys of the images whose text has not been read, by path."""
@@ -414,9 +440,8 @@ class Store(ABC):
 
     def known(self, kind: Kind, keys: Iterable[str]) -> set[str]:
         """Return the content keys that have a vector."""
-        with self._read() as connection:
-            query = "SELECT 1 FROM vectors WHERE kind = ? AND key = ?"
-            return {key for key in keys if connection.execute(query, (kind, key)).fetchone()}
+        query = f"SELECT key FROM vectors WHERE kind = ? AND key {AMONG_TEXTS}"
+        return {key for (key,) in self._rows(query, (kind, json.dumps(list(keys))), str)}
 
     def changes(self, kind: Kind, since: int = 0) -> Changes:
         """Return the changes of a kind after generation `since`, as a consistent state."""
@@ -449,8 +474,5 @@ def _typed(rows: Iterable[tuple[Any, ...]], *types: type | UnionType) -> list[tu
 
 
 def _as_json(ids: Sequence[int]) -> str:
-    """Write ids as one parameter of a query, since SQLite accepts at most 32,766 parameters.
-
-    Impossible ids are left out.
-    """
+    """Write ids as one parameter of a query; impossible ones are left out."""
     return json.dumps([int(id_) for id_ in ids if _FIRST <= id_ <= _LAST])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from PIL import Image
 
@@ -60,7 +60,7 @@ class Thumbnails:
         photo = PHOTOS.decode(read(), "the image", SIDE)
         made = make(photo)
         if photo.key == key:  # otherwise the file has changed since it was indexed
-            self.keep(key, made)
+            self.keep({key: made})
         return made
 
     def kept(self, key: str) -> bytes | None:
@@ -68,10 +68,11 @@ class Thumbnails:
         name = self._name(key)
         return self._store.thumbnail(name) if name else None
 
-    def keep(self, key: str, made: bytes) -> None:
-        """Keep the thumbnail of a content."""
-        if name := self._name(key):
-            self._store.keep_thumbnail(name, made)
+    def keep(self, made: Mapping[str, bytes]) -> None:
+        """Keep the thumbnails of contents, by their keys."""
+        named = {name: data for key, data in made.items() if (name := self._name(key))}
+        if named:
+            self._store.keep_thumbnails(named)
 
     def drop(self, keys: Iterable[str]) -> None:
         """Delete the thumbnails of removed contents."""

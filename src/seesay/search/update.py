@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from seesay.arrays import Vector
 from seesay.data import decoders
 from seesay.data.images import DecodedImage, content_key
 from seesay.data.reading import TextLine
@@ -26,7 +25,7 @@ from seesay.search.photo import FileState, Photo
 from seesay.search.preparing import is_finite
 from seesay.search.store import Store
 from seesay.search.thumbnails import Thumbnails
-from seesay.search.writer import Writer
+from seesay.search.writer import Content
 
 _PIXEL_BYTES = 1 << 26  # of decoded photos that a thread holds before it embeds them
 _BATCH_FILES = 64
@@ -42,18 +41,14 @@ class NewPhoto:
 
     Attributes:
         key: of the content; "" if the file cannot be read.
-        vector: (dim,); None if the index has that content, or it cannot be used.
-        size: width and height of the upright photo, in pixels.
-        taken: when it was taken, see `EncodedImage.taken`.
+        content: for the index; None if it has that content, or it cannot be used.
         thumbnail: see `seesay.search.thumbnails.make`.
         fault: why it cannot be used; "" if it can.
         lasts: whether the fault lasts until the file changes. Other files are tried again.
     """
 
     key: str
-    vector: Vector | None = None
-    size: tuple[int, int] = (0, 0)
-    taken: str = ""
+    content: Content | None = None
     thumbnail: bytes = b""
     fault: str = ""
     lasts: bool = True
@@ -169,9 +164,13 @@ class Update:
         with self._store.write() as writer:
             writer.delete(gone)
             writer.forget_skipped(filter(self._seen.is_gone, self._skipped))
-            for path, reason in self._seen.skipped:  # dead links, files that are too large, and others
-                if path not in self._before or self._seen.is_gone(path):  # not what cannot be read today
-                    writer.put_skipped(path, 0, 0, 0, reason)
+            # Dead links, files that are too large, and others; not what cannot be read today.
+            unusable = {
+                path: (FileState(0, 0, 0), reason)
+                for path, reason in self._seen.skipped
+                if path not in self._before or self._seen.is_gone(path)
+            }
+            writer.put_skipped(unusable)
             for root in self._seen.roots:
                 writer.set_not_read(root, self._seen.not_read[root.name])
             self._thumbnails.drop(writer.drop_orphans())  # before the commit, after which their keys are lost
@@ -215,33 +214,33 @@ class Update:
 
     def _write(self, encoded: Mapping[str, NewPhoto]) -> None:
         contents = {photo.key: photo for photo in encoded.values()}
+        usable = {path: photo.key for path, photo in encoded.items() if not photo.fault}
+        faulty = {path: photo for path, photo in encoded.items() if photo.fault}
+        # Of other faults, the photo stays in the index, and the file is tried again.
+        lasting = {path: (self._files[path], each.fault) for path, each in faulty.items() if each.lasts}
         with self._store.write() as writer:
-            for key, photo in contents.items():
-                if photo.vector is not None:
-                    writer.put_vector("image", key, photo.vector, photo.size, photo.taken)
-            for path, photo in encoded.items():
-                if not photo.fault:
-                    self._put(writer, path, photo.key)
-                    continue
-                self._report.skipped.append((path, photo.fault))
-                if photo.lasts:  # otherwise its photo stays in the index, and the file is tried again
-                    writer.put_skipped(path, *self._files[path], photo.fault)
-                    self._report.deleted += path in self._before
-        new = [photo for photo in contents.values() if photo.thumbnail]
-        for _ in in_threads(lambda photo: self._thumbnails.keep(photo.key, photo.thumbnail), new):
-            pass  # they wait for the disk
+            new = {key: each.content for key, each in contents.items() if each.content is not None}
+            writer.put_vectors("image", new)
+            writer.move_images(self._moved(usable))
+            writer.put_images({path: (key, self._files[path]) for path, key in usable.items()})
+            writer.put_skipped(lasting)
+        self._report.skipped += [(path, photo.fault) for path, photo in faulty.items()]
+        self._report.deleted += len(lasting.keys() & self._before.keys())
+        self._thumbnails.keep({key: each.thumbnail for key, each in contents.items() if each.thumbnail})
 
-    def _put(self, writer: Writer, path: str, key: str) -> None:
-        former, state = self._before.get(path), self._files[path]
-        if former is not None:
-            self._report.unchanged += former.key == key
-            self._report.changed += former.key != key
-        elif self._gone.get(key):
-            writer.move_image(self._gone[key].pop().id, path)
-            self._report.moved += 1
-        else:
-            self._report.added += 1
-        writer.put_image(path, key, *state)
+    def _moved(self, contents: Mapping[str, str]) -> dict[int, str]:
+        """Count files in the report, by path with their content keys; return paths of moved photos by id."""
+        moved = dict[int, str]()
+        for path, key in contents.items():
+            if (former := self._before.get(path)) is not None:
+                self._report.unchanged += former.key == key
+                self._report.changed += former.key != key
+            elif self._gone.get(key):
+                moved[self._gone[key].pop().id] = path
+            else:
+                self._report.added += 1
+        self._report.moved += len(moved)
+        return moved
 
 
 def read_ahead(file_of: Callable[[str], FileSource], files: Mapping[str, FileState]) -> Iterator[FilesRead]:
@@ -321,7 +320,8 @@ def _embedded(images: Sequence[DecodedImage], embedder: Run) -> Iterator[NewPhot
         return
     for image, vector in zip(images, vectors, strict=True):
         if is_finite(vector) and vector.any():
-            yield NewPhoto(image.key, vector, image.size, image.taken, thumbnails.make(image))
+            content = Content(vector, image.size, image.taken)
+            yield NewPhoto(image.key, content, thumbnails.make(image))
         else:
             yield NewPhoto(image.key, fault="the matcher returned no embedding.")
 

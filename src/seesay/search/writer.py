@@ -5,13 +5,29 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from seesay.arrays import Vector
 from seesay.search.filters import folded_folder, folded_name
-from seesay.search.photo import dated
+from seesay.search.photo import FileState, dated
 from seesay.search.roots import Root
-from seesay.search.sql_tables import Kind
+from seesay.search.sql_tables import AMONG_IDS, AMONG_TEXTS, Kind
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Content:
+    """What an index keeps of a content, an image or a sentence.
+
+    Attributes:
+        vector: (dim,).
+        size: width and height of an upright image, in pixels.
+        taken: when an image was taken, see `EncodedImage.taken`.
+    """
+
+    vector: Vector
+    size: tuple[int, int] | None = None
+    taken: str = ""
 
 
 class Connection(Protocol):
@@ -27,12 +43,26 @@ class Connection(Protocol):
 
 
 class Writer:
-    """Writes within the transaction of `Store.write`; `packed` converts a vector to what the store keeps."""
+    """Writes within the transaction of `Store.write`.
 
-    def __init__(self, connection: Connection, generation: int, packed: Callable[[Vector], object]) -> None:
+    Args:
+        connection: of the transaction.
+        insert: adds whole rows to a table; the last value of a row of `vectors` is the vector (dim,).
+        generation: that the transaction starts.
+        last_id: the largest id that an item has ever had.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        insert: Callable[[str, Sequence[tuple[Any, ...]]], None],
+        generation: int,
+        last_id: int,
+    ) -> None:
         self._connection = connection
+        self.insert = insert
         self._generation = generation
-        self._packed = packed
+        self._last_id = last_id
         self.set_meta(generation=str(generation), changed=str(time.time()))
 
     def put_root(self, root: Root) -> None:
@@ -81,78 +111,83 @@ class Writer:
         row = (json.dumps(counts), root.name)
         self._connection.execute("UPDATE roots SET not_read = ? WHERE name = ?", row)
 
-    def put_rows(self, table: str, rows: Sequence[tuple[Any, ...]], last_id: int, set_last_id: str) -> None:
-        """Add what `Store.rows` yields, with its ids, by `set_last_id` of the store that is written."""
-        if table == "vectors":
-            rows = [(*row, self._packed(vector)) for *row, vector in rows]
-        if rows:
-            values = ", ".join("?" * len(rows[0]))
-            self._connection.executemany(f"INSERT INTO {table} VALUES ({values})", rows)
-        elif last_id:
-            self._connection.execute(set_last_id, (last_id, table))
-
-    def put_vector(
-        self,
-        kind: Kind,
-        key: str,
-        vector: Vector,
-        size: tuple[int, int] | None = None,
-        taken: str = "",
-    ) -> None:
-        """Add the vector (dim,) of a content, unless there is one.
-
-        An image has a width and height, and perhaps a time, see `EncodedImage.taken`.
-        """
-        width, height = size or (None, None)
-        self._connection.execute(
-            """INSERT INTO vectors (kind, key, width, height, taken, data) VALUES (?, ?, ?, ?, ?, ?)
-            ON CONFLICT DO NOTHING""",
-            (kind, key, width, height, taken, self._packed(vector)),
+    def put_vectors(self, kind: Kind, contents: Mapping[str, Content]) -> None:
+        """Add the vectors of contents, by their keys, unless they are there."""
+        query = f"SELECT key FROM vectors WHERE kind = '{kind}' AND key"
+        known = {key for (key,) in self._among(query, contents)}
+        ((last,),) = self._connection.execute("SELECT coalesce(max(id), 0) FROM vectors").fetchall()
+        new = (content for content in contents.items() if content[0] not in known)
+        self.insert(
+            "vectors",
+            [
+                (id_, kind, key, *(each.size or (None, None)), each.taken, each.vector)
+                for id_, (key, each) in enumerate(new, last + 1)
+            ],
         )
 
-    def put_image(self, path: str, key: str, mtime_ns: int, size: int, ctime_ns: int = 0) -> None:
-        """Add or change the image at a path, which keeps its id; the vector of its content must exist.
+    def put_images(self, images: Mapping[str, tuple[str, FileState]]) -> None:
+        """Add or change the images at paths, given the keys of their contents and the states of their files.
 
-        It is of this generation if its content is new, not if only its file was touched or moved.
+        The contents must have vectors. An image keeps its id; it is of this generation if its content is new,
+        not if only its file was touched or moved.
         """
-        content = "SELECT id, taken FROM vectors WHERE kind = 'image' AND key = ?"
-        vector, taken = self._connection.execute(content, (key,)).fetchone()
-        change = """UPDATE items SET vector = ?, mtime_ns = ?, size = ?, ctime_ns = ?, folded = ?, name = ?,
-            time = ?, dated_by = ?, generation = CASE vector WHEN ? THEN generation ELSE ? END
-            WHERE path = ?"""
-        values = vector, mtime_ns, size, ctime_ns, *_derived(path, mtime_ns, taken)
-        last = vector, self._generation, path
-        if not self._connection.execute(change, (*values, *last)).rowcount:
-            self._connection.execute(
-                """INSERT INTO items (kind, vector, mtime_ns, size, ctime_ns, folded, name, time, dated_by,
-                    generation, path, added) VALUES ('image', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-                (*values, *last[1:], time.time()),
-            )
-        self.forget_skipped([path])
+        keys, former = {key for key, _ in images.values()}, "DELETE FROM items WHERE path"
+        contents = self._among("SELECT key, id, taken FROM vectors WHERE kind = 'image' AND key", keys)
+        vectors = {key: (vector, taken) for key, vector, taken in contents}
+        found = self._among(former, images, "RETURNING path, id, vector, added, generation")
+        before = {path: about for path, *about in found}
+        rows = list[tuple[Any, ...]]()
+        for path, (key, state) in images.items():
+            vector, taken = vectors[key]
+            id_, was, added, generation = before.get(path) or (self._new_id(), None, time.time(), 0)
+            time_, dated_by = dated(path, state.mtime_ns, taken)
+            names = folded_folder(path), folded_name(path)
+            written = generation if was == vector else self._generation
+            rows.append((id_, "image", vector, path, None, *state, time_, dated_by, *names, added, written))
+        self._add_items(rows)
+        self.forget_skipped(images)
 
-    def put_sentence(self, text: str, key: str) -> None:
-        """Add a sentence, whose vector must exist."""
-        self._connection.execute(
-            """INSERT INTO items (kind, vector, text, added, generation)
-            VALUES ('sentence', (SELECT id FROM vectors WHERE kind = 'sentence' AND key = ?), ?, ?, ?)
-            ON CONFLICT DO NOTHING""",
-            (key, text, time.time(), self._generation),
+    def put_sentences(self, keys: Mapping[str, str]) -> None:
+        """Add sentences, unless they are there, given the keys of their contents, which must have vectors."""
+        known = {text for (text,) in self._among("SELECT text FROM items WHERE text", keys)}
+        query = "SELECT key, id FROM vectors WHERE kind = 'sentence' AND key"
+        vectors, none = dict(self._among(query, keys.values())), (None,) * 7
+        self._add_items(
+            [
+                (self._new_id(), "sentence", vectors[key], None, text, *none, time.time(), self._generation)
+                for text, key in keys.items()
+                if text not in known
+            ]
         )
 
-    def move_image(self, id_: int, path: str) -> None:
-        """Change the path of an image, which is then put there."""
-        self._connection.execute("UPDATE items SET path = ? WHERE id = ?", (path, id_))
+    def _new_id(self) -> int:
+        self._last_id += 1
+        return self._last_id
 
-    def put_skipped(self, path: str, mtime_ns: int, size: int, ctime_ns: int, reason: str) -> None:
-        """Record an unusable file, and delete its former item."""
-        for table in ("items", "skipped"):
-            self._connection.execute(f"DELETE FROM {table} WHERE path = ?", (path,))
-        row = path, mtime_ns, size, ctime_ns, reason
-        self._connection.execute("INSERT INTO skipped VALUES (?, ?, ?, ?, ?)", row)
+    def _add_items(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        self.insert("items", rows)
+        self.set_meta(last_id=str(self._last_id))
+
+    def _among(self, query: str, values: Iterable[object], end: str = "") -> list[tuple[Any, ...]]:
+        """Return the rows of a query that ends with a column, which is one of some texts."""
+        given = json.dumps(list(values), ensure_ascii=False)
+        found = self._connection.execute(f"{query} {AMONG_TEXTS} {end}", (given,))
+        return list(found.fetchall() if found.description else ())
+
+    def move_images(self, paths: Mapping[int, str]) -> None:
+        """Change the paths of images, by their ids; they are then put there."""
+        moved = [(path, id_) for id_, path in paths.items()]
+        self._connection.executemany("UPDATE items SET path = ? WHERE id = ?", moved)
+
+    def put_skipped(self, files: Mapping[str, tuple[FileState, str]]) -> None:
+        """Record unusable files and why they are, by path, and delete their former items."""
+        self._among("DELETE FROM items WHERE path", files)
+        self.forget_skipped(files)
+        self.insert("skipped", [(path, *state, reason) for path, (state, reason) in files.items()])
 
     def forget_skipped(self, paths: Iterable[str]) -> None:
         """Delete the records of unusable files that are gone or usable again."""
-        self._connection.executemany("DELETE FROM skipped WHERE path = ?", [(path,) for path in paths])
+        self._among("DELETE FROM skipped WHERE path", paths)
 
     def put_text(self, key: str, words: str, lines: str, fault: str = "") -> None:
         """Keep the text that was read in an image with this content, or why it could not be read."""
@@ -164,16 +199,10 @@ class Writer:
 
     def delete(self, ids: Iterable[int]) -> None:
         """Delete items."""
-        self._connection.executemany("DELETE FROM items WHERE id = ?", [(id_,) for id_ in ids])
+        self._connection.execute(f"DELETE FROM items WHERE id {AMONG_IDS}", (json.dumps(list(ids)),))
 
     def drop_orphans(self) -> list[str]:
         """Delete vectors that no item uses, and return the content keys of the images among them."""
         unused = "NOT EXISTS (SELECT 1 FROM items WHERE items.vector = vectors.id)"
-        orphans = self._connection.execute(f"SELECT id, kind, key FROM vectors WHERE {unused}").fetchall()
-        self._connection.executemany("DELETE FROM vectors WHERE id = ?", [(row[0],) for row in orphans])
-        return [key for _, kind, key in orphans if kind == "image"]
-
-
-def _derived(path: str, mtime_ns: int, taken: str) -> tuple[str, str, str, str]:
-    """Return folder and name of an image as filters compare them, its time, and what the time is of."""
-    return folded_folder(path), folded_name(path), *dated(path, mtime_ns, taken)
+        deleted = self._connection.execute(f"DELETE FROM vectors WHERE {unused} RETURNING kind, key")
+        return [key for kind, key in deleted.fetchall() if kind == "image"]
