@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.encoders.images.encode import in_threads
+from seesay.encoders.stores import in_threads
 from seesay.errors import SeesayError
 from seesay.paths import check_folder, disk_errors, home_expanded, locked, open_file, replacing, sweep
 from seesay.search.filters import EVERYTHING, Filter
