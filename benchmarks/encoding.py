@@ -42,7 +42,7 @@ from seesay.data.walk import walk_files
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.efficientnet import load_lite
 from seesay.encoders.images.encode import encode_images, fill_stores
-from seesay.encoders.networks.lite import PixelsToFeatures
+from seesay.encoders.networks import PixelsToFeatures
 from tools.scenes import write_scenes
 
 NETWORK = "efficientnet-lite0"

@@ -26,7 +26,7 @@ from torch import Tensor
 from benchmarks._harness import arguments, peak_mib, report
 from benchmarks.encoding import PRODUCT, flops
 from seesay.encoders.images.efficientnet import DIMS, LITE, load_lite
-from seesay.encoders.networks.lite import PixelsToFeatures
+from seesay.encoders.networks import PixelsToFeatures
 from seesay.losses.margin import SoftMarginLoss
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.settings import MatcherInputs

@@ -24,7 +24,7 @@ from benchmarks.encoding import PRODUCT, best_of_turns, flops, jpegs, one_core
 from seesay.data.images import decode
 from seesay.encoders.images.base import load_image_encoder, resize, squares_of
 from seesay.encoders.images.efficientnet import MAP_CHANNELS, lite_network, load_lite
-from seesay.encoders.networks.lite import PixelsToMaps
+from seesay.encoders.networks import PixelsToMaps
 from seesay.encoders.proposals import propose
 from seesay.encoders.regions import NETWORK, SIDE, load_region_encoder
 

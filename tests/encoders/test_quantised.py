@@ -16,8 +16,7 @@ from seesay.data.images import decode
 from seesay.encoders import load_image_encoder, load_region_encoder, load_sentence_encoder
 from seesay.encoders.images.base import resize
 from seesay.encoders.images.efficientnet import LITE, load_lite
-from seesay.encoders.networks.lite import PixelsToMaps
-from seesay.encoders.networks.sentences import load_minilm
+from seesay.encoders.networks import PixelsToMaps, load_minilm
 from seesay.encoders.regions import NETWORK, SIDE
 from seesay.encoders.sentences.minilm import MAX_LENGTH
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from seesay.encoders import REGION_ENCODERS, list_encoders
 from seesay.encoders.images.base import resize
 from seesay.encoders.images.efficientnet import MAP_CHANNELS, lite_network, load_lite
-from seesay.encoders.networks import in_pytorch
-from seesay.encoders.networks.lite import PixelsToMaps
+from seesay.encoders.networks import PixelsToMaps, in_pytorch
 from seesay.encoders.regions import (
     NETWORK,
     SIDE,

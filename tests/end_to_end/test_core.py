@@ -214,9 +214,6 @@ for path in sorted(root.rglob("*.py")):
 NEED_PYTORCH = {
     "seesay.data.feature_pairs",
     "seesay.encoders.networks",
-    "seesay.encoders.networks.hub",
-    "seesay.encoders.networks.lite",
-    "seesay.encoders.networks.sentences",
     "seesay.runs.export",
     "seesay.runs.predictions",
     "seesay.runs.trained",

@@ -14,8 +14,8 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 import seesay
-from seesay.encoders.networks.hub import load_clip
 from seesay.encoders.settings import EncoderSettings
+from seesay.encoders.towers import load_clip
 from seesay.errors import SeesayError
 from seesay.runs.bundle import write_bundle
 from seesay.runs.run import Run

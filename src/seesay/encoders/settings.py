@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -141,6 +142,11 @@ def package_folder(package: str) -> Path:
     if spec is None or spec.origin is None:
         raise SeesayError(f"The package {package.replace('_', '-')} is missing; pip install it.")
     return Path(spec.origin).parent
+
+
+def hashed(*parts: object) -> str:
+    """Return 16 hexadecimal digits that identify plain values, for fingerprints."""
+    return hashlib.blake2b(json.dumps(parts).encode(), digest_size=8).hexdigest()
 
 
 class Encoder:

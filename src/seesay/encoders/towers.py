@@ -1,29 +1,39 @@
 """CLIP models of open_clip and image networks of timm, by their names there.
 
-Both libraries are in the extra `hub`. They load the weights and prepare images and sentences.
+Both libraries are in the extra `hub`. They load the weights and prepare images and sentences. open_clip's are
+only read from safetensors files. timm reads other files, too, with PyTorch's restricted reader.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
 
-from seesay.arrays import Vectors
+from seesay.arrays import Pixels, Vectors
+from seesay.data.pixels import middle
 from seesay.device import default_device
 from seesay.encoders.images.base import TEN, ImageEncoder, register_image_encoder
+from seesay.encoders.images.tuned import tuned_file
 from seesay.encoders.sentences.base import SentenceEncoder, register_sentence_encoder
-from seesay.encoders.settings import OPEN_CLIP, TIMM, EncoderSettings
-from seesay.errors import SeesayError, first_line, naming_extras
+from seesay.encoders.settings import OPEN_CLIP, TIMM, EncoderSettings, hashed
+from seesay.errors import SeesayError, did_you_mean, first_line, naming_extras
 from seesay.paths import home_expanded
 
 if TYPE_CHECKING:
-    from seesay.encoders.networks.hub import ClipModel, TimmNetwork
+    from seesay.encoders.networks import TimmNetwork
 
 _BATCH = 64  # sentences
+_IN_FOLDERS = ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors")
+# What a configuration may ask of its tokenizer; other settings could make transformers run code.
+_OF_TOKENIZERS = {"clean", "strip_sep_token"}
 
 
 @register_image_encoder(OPEN_CLIP)
@@ -102,20 +112,137 @@ class TimmEncoder(ImageEncoder):
         return encoder
 
 
+@dataclass(frozen=True)
+class ClipModel:
+    """Both towers of a model of open_clip on a device; their vectors are not normalised."""
+
+    dim: int  # length of the vectors
+    size: int  # the longer side in pixels of the image tower's input
+    prepared: Callable[[Pixels], NDArray[Any]]  # its input, (3, height, width), of pixels (h, w, 3)
+    encode_images: Callable[[NDArray[Any]], dict[str, Vectors]]  # n of these to "pooled", (n, dim)
+    encode_texts: Callable[[Sequence[str]], Vectors]  # m sentences to (m, dim)
+    logit_scale: float  # the factor of the cosine, not its logarithm
+    logit_bias: float  # what is added to it
+    image_fingerprint: str  # of weights and preprocessing
+    text_fingerprint: str  # of weights and vocabulary
+
+
 def open_clip_model(settings: EncoderSettings, device: str) -> ClipModel:
     """Load both towers of a model of open_clip onto a device; see `_loading`."""
     with _loading(settings) as checked:
-        from seesay.encoders.networks.hub import load_clip
-
         return load_clip(checked, device)
 
 
-def load_timm_network(settings: EncoderSettings, run: Path | None = None) -> TimmNetwork:
-    """Load a network of timm; `run` is the folder of the run that holds tuned weights; see `_loading`."""
-    with _loading(settings) as checked:
-        from seesay.encoders.networks.hub import load_timm
+@lru_cache(maxsize=2)
+def load_clip(settings: EncoderSettings, device: str) -> ClipModel:
+    """Load a model of open_clip; see `open_clip_model`."""
+    import open_clip
 
-        return load_timm(checked, run)
+    from seesay.encoders.networks import computing, hash_of_tensors, in_pytorch, pooled
+
+    name, weights = _open_clip_source(settings)
+    config: dict[str, Any] = open_clip.get_model_config(name) or {}
+    for_tokenizer = _refuse_code(settings, config)
+    model, transform = open_clip.create_model_from_pretrained(name, **weights, pretrained_hf=False)
+    tokenizer = open_clip.get_tokenizer(name, **for_tokenizer)
+    vocabulary = getattr(tokenizer, "encoder", None) or tokenizer.tokenizer.get_vocab()
+    preprocessing = open_clip.get_model_preprocess_cfg(model)
+    digest, size = hash_of_tensors(model), preprocessing["size"]
+    images, texts = (in_pytorch(model, device, call) for call in (model.encode_image, model.encode_text))
+
+    def encode_texts(sentences: Sequence[str]) -> Vectors:
+        with computing:
+            return texts(tokenizer(list(sentences)).numpy())[0]
+
+    return ClipModel(
+        config["embed_dim"],
+        size if isinstance(size, int) else max(size),
+        lambda pixels: transform(Image.fromarray(middle(pixels))).numpy(),
+        pooled(images),
+        encode_texts,
+        float(model.logit_scale.detach().exp()),
+        0.0 if model.logit_bias is None else float(model.logit_bias.detach()),
+        hashed(digest, config, preprocessing),
+        hashed(digest, config, sorted(vocabulary.items())),
+    )
+
+
+def _open_clip_source(settings: EncoderSettings) -> tuple[str, dict[str, Any]]:
+    """Return open_clip's name of a model, and its weights unless the name implies them."""
+    import open_clip
+    from open_clip.pretrained import download_pretrained, download_pretrained_from_hf
+
+    def check_safe(file: str) -> None:
+        if Path(file).suffix != ".safetensors":
+            name = Path(file).name
+            raise SeesayError(f"{settings.title}: {name} is no safetensors file; others could run code.")
+
+    model, weights = settings.get("model"), settings.get("weights")
+    if Path(model).is_dir():
+        check_safe(next((name for name in _IN_FOLDERS if (Path(model) / name).is_file()), "its weights"))
+        return f"local-dir:{model}", {}
+    if model.startswith("hf-hub:"):
+        check_safe(download_pretrained_from_hf(model.removeprefix("hf-hub:")))
+        return model, {}
+    if model not in (known := open_clip.list_models()):
+        raise SeesayError(f"{settings.title}: no architecture '{model}'{did_you_mean(model, known) or '.'}")
+    tags = open_clip.list_pretrained_tags_by_model(model)
+    if weights not in tags and not Path(weights).is_file():
+        near = did_you_mean(weights, tags) or f"; there are {', '.join(tags) or 'none'}."
+        raise SeesayError(f"{settings.title}: name its weights, open_clip:{model}/WEIGHTS{near}")
+    config = open_clip.get_pretrained_cfg(model, weights)
+    check_safe(download_pretrained(config) if weights in tags else weights)
+    return model, {"pretrained": weights, "force_quick_gelu": bool(config.get("quick_gelu"))}
+
+
+def _refuse_code(settings: EncoderSettings, config: dict[str, Any]) -> dict[str, Any]:
+    """Check that a model's configuration does not run its own code; return options for the tokenizer."""
+    text = config.get("text_cfg") or {}
+    if unknown := sorted(set(text.get("tokenizer_kwargs") or {}) - _OF_TOKENIZERS):
+        raise SeesayError(
+            f"{settings.title}: its tokenizer asks for '{unknown[0]}', which seesay does not know; models "
+            "that bring code are rejected."
+        )
+    if inner := text.get("hf_model_name"):
+        from transformers import AutoConfig
+
+        AutoConfig.from_pretrained(inner, trust_remote_code=False)  # open_clip would ask on the terminal
+    return {"trust_remote_code": False} if text.get("hf_tokenizer_name") else {}
+
+
+def load_timm_network(settings: EncoderSettings, run: Path | None = None) -> TimmNetwork:
+    """Load a network of timm with published, seeded initial or tuned weights; see `_loading`.
+
+    `run` is the folder of the run that holds tuned weights.
+    """
+    with _loading(settings) as checked:
+        import timm
+        import torch
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        from seesay.encoders.networks import TimmNetwork
+
+        with torch.random.fork_rng(devices=[]):  # the caller's random state is unchanged
+            torch.default_generator.manual_seed(0)
+            tuned = settings.get("tuned")
+            pretrained = not tuned and settings.get("weights") != "random"
+            network = timm.create_model(checked.get("model"), pretrained=pretrained, num_classes=0)
+        if settings.get("layer") == "before-relu":
+            hidden: Any = getattr(network, "pre_logits", None)
+            if not hasattr(hidden, "act2"):
+                raise SeesayError(
+                    f"{settings}: layer: before-relu is for VGG networks; it has no such layers."
+                )
+            hidden.act2 = torch.nn.Identity()
+        module = TimmNetwork(network)
+        if tuned:
+            path = tuned_file(tuned, run)
+            try:
+                module.load_state_dict(load_file(path))
+            except (RuntimeError, SafetensorError) as failure:
+                raise SeesayError(f"{path}: not the weights of {settings.untuned}; train again.") from failure
+        return module.eval()
 
 
 def checked_model(settings: EncoderSettings) -> EncoderSettings:

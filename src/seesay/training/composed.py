@@ -16,7 +16,7 @@ from seesay.device import default_device
 from seesay.encoders.images.base import TEN
 from seesay.encoders.images.efficientnet import LITE
 from seesay.encoders.images.tuned import copy_tuned, save_tuned
-from seesay.encoders.networks.lite import tunable_parts
+from seesay.encoders.networks import tunable_parts
 from seesay.encoders.settings import TIMM, EncoderSettings
 from seesay.errors import SeesayError
 from seesay.matchers.composed import FineTunedSettings

@@ -3,7 +3,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from seesay.encoders.networks.sentences import load_minilm
+from seesay.encoders.networks import load_minilm
 from seesay.encoders.sentences.base import load_sentence_encoder
 from seesay.encoders.sentences.minilm import DIM
 from seesay.encoders.settings import package_folder

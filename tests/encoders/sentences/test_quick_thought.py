@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from seesay.encoders.networks.sentences import contrast
+from seesay.encoders.networks import contrast
 from seesay.encoders.sentences.quick_thought import QuickThought, random_pairs
 from seesay.encoders.sentences.word_vectors import Bags
 from seesay.encoders.settings import EncoderSettings

@@ -14,7 +14,7 @@ import torch
 from PIL import Image, ImageOps
 
 from seesay.encoders import fit_sentence_encoder, load_image_encoder, load_sentence_encoder
-from seesay.encoders.networks.hub import load_clip
+from seesay.encoders.towers import load_clip
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 from seesay.runs.load import clip_model

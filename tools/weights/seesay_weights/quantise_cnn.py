@@ -33,7 +33,7 @@ from torch import Tensor, nn
 
 from seesay.arrays import Pixels
 from seesay.encoders.images.efficientnet import LITE, load_lite
-from seesay.encoders.networks.lite import first_stages, last_blocks
+from seesay.encoders.networks import first_stages, last_blocks
 from seesay.encoders.settings import EncoderSettings
 from seesay_weights.onnx_graph import (
     OPSET,

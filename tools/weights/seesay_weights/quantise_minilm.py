@@ -22,7 +22,7 @@ import torch
 from onnx import TensorProto
 from tokenizers import Tokenizer
 
-from seesay.encoders.networks.sentences import load_minilm
+from seesay.encoders.networks import load_minilm
 from seesay.encoders.sentences.minilm import MAX_LENGTH
 from seesay_weights.onnx_graph import (
     MICROSOFT,

@@ -18,7 +18,7 @@ from seesay.onnx import Packaged, Session
 if TYPE_CHECKING:
     from torch import nn
 
-    from seesay.encoders.networks.lite import PixelsToFeatures
+    from seesay.encoders.networks import PixelsToFeatures
 
 
 class LiteWeights(NamedTuple):
@@ -132,7 +132,7 @@ def lite_network(
     eight_bits, of_maps = network != kind, outputs is MAP_CHANNELS
 
     def build() -> nn.Module:
-        from seesay.encoders.networks.lite import PixelsToMaps
+        from seesay.encoders.networks import PixelsToMaps
 
         module = load_lite(network, run, tuned)
         return PixelsToMaps(module.network).eval() if of_maps else module
@@ -168,7 +168,7 @@ def load_lite(network: str, run: Path | None = None, tuned: str = "") -> PixelsT
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    from seesay.encoders.networks.lite import PixelsToFeatures
+    from seesay.encoders.networks import PixelsToFeatures
 
     if network not in LITE:
         raise SeesayError(f"No network '{network}': there are {', '.join(LITE)}.")

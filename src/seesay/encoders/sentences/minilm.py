@@ -75,6 +75,6 @@ def _tokenizer() -> Tokenizer:
 
 
 def _network() -> nn.Module:
-    from seesay.encoders.networks.sentences import load_minilm
+    from seesay.encoders.networks import load_minilm
 
     return load_minilm()

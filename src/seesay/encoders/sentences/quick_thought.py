@@ -34,7 +34,7 @@ class QuickThought(FittedEncoder):
     def fit(
         self, texts: Sequence[str], images: Ints, width: int = 512, steps: int = 600, batch_size: int = 128
     ) -> None:
-        from seesay.encoders.networks.sentences import train_lstm
+        from seesay.encoders.networks import train_lstm
 
         bags = Bags.from_texts(texts)
         batches = random_pairs(bags, images, batch_size, steps)
@@ -44,14 +44,14 @@ class QuickThought(FittedEncoder):
         return {f"lstm.{key}": value.numpy() for key, value in self.lstm.state_dict().items()}
 
     def restore(self, tensors: Tensors) -> None:
-        from seesay.encoders.networks.sentences import load_lstm
+        from seesay.encoders.networks import load_lstm
 
         weights = {key.removeprefix("lstm."): value for key, value in tensors.items() if "lstm." in key}
         self.lstm = load_lstm(weights).eval()
 
     def rows(self, texts: Sequence[str]) -> Vectors:
         """Compute unit vectors, the state after the last word, (m, width); zeros if no word is known."""
-        from seesay.encoders.networks.sentences import last_states
+        from seesay.encoders.networks import last_states
 
         bags = Bags.from_texts(texts)
         rows = np.zeros((len(texts), self.lstm.hidden_size), np.float32)
