@@ -229,13 +229,60 @@ def test_primaries_of_a_png_are_converted():
 
 @pytest.mark.parametrize(
     ("transfer", "level", "nits"),
-    [(16, 0, 0), (16, 97, 26), (16, 148, 203), (16, 220, 203), (18, 0, 0), (18, 97, 26), (18, 191, 203)],
+    [(16, 0, 0), (16, 97, 26), (16, 148, 203), (18, 0, 0), (18, 97, 26), (18, 191, 203)],
 )
-def test_highlights_of_pq_and_hlg_are_brought_to_white(transfer, level, nits):
+def test_a_white_of_pq_and_hlg_is_halved(transfer, level, nits):
     """Levels by BT.2408: white is 203 cd/m², 58 % in PQ and 75 % in HLG; a grey card is 26, 38 % in both."""
     data = with_chunks(Image.new("RGB", (8, 8), (level,) * 3), cICP=bytes([9, transfer, 0, 1]))
-    wanted = 255 * srgb_level(nits / 203)
+    wanted = 255 * srgb_level(nits / 203 / 2)
     assert off(decode(data, "a"), np.full((8, 8, 3), wanted)) <= 4
+
+
+@pytest.mark.parametrize(("transfer", "first", "last"), [(16, 148, 192), (18, 191, 255)])
+def test_highlights_of_pq_and_hlg_fit_above_white(transfer, first, last):
+    """From 203 to 1,000 cd/m² no two levels look alike, or only those that have no finer ones in sRGB."""
+    ramp = np.arange(first, last + 1, dtype=np.uint8)
+    data = with_chunks(Image.fromarray(np.dstack([ramp[None]] * 3)), cICP=bytes([9, transfer, 0, 1]))
+    found = decode(data, "a")[0, :, 0].astype(int)
+    assert found[-1] == 255
+    assert np.diff(found).min() >= 0
+    assert len(set(found.tolist())) > 0.9 * len(ramp)
+
+
+def test_the_brightness_of_hlg_is_that_of_all_three_channels():
+    """BT.2100: a display shows light × luminance^0.2, so that the ratio of channels is that of the scene."""
+    data = with_chunks(Image.new("RGB", (8, 8), (100, 100, 60)), cICP=bytes([9, 18, 0, 1]))
+    scene = (np.array([100, 100, 60]) / 255) ** 2 / 3
+    luminance = scene @ (0.2627, 0.6780, 0.0593)
+    light = 0.5 * scene * luminance**0.2 * 1000 / 203
+    to_srgb = [[1.6605, -0.5876, -0.0728], [-0.1246, 1.1329, -0.0083], [-0.0182, -0.1006, 1.1187]]
+    wanted = [255 * srgb_level(each) for each in to_srgb @ light]  # BT.2087
+    assert off(decode(data, "a")[0, 0], wanted) <= 1
+
+
+def test_a_gamma_with_other_primaries_is_no_curve_of_srgb():
+    dark = Image.new("RGB", (8, 8), (12, 12, 12))
+    data = with_chunks(dark, gAMA=struct.pack(">I", 45455), cHRM=P3_CHROMATICITIES)
+    assert decode(data, "a")[0, 0].tolist() == [round(255 * srgb_level((12 / 255) ** 2.2))] * 3
+    assert decode(with_chunks(dark, gAMA=struct.pack(">I", 45455)), "a")[0, 0].tolist() == [12] * 3
+
+
+def test_browsers_agree_about_profiles_of_rgb_only():
+    p3 = display_p3()
+    alike = [encode(photo(), "JPEG", icc_profile=p3), encode(photo(), "PNG", icc_profile=p3), encode(photo())]
+    alike += [with_chunks(photo(), cICP=bytes([1, 13, 0, 1]))]
+    assert all(EncodedImage(data, "a").is_same_in_browsers for data in alike)
+    cicp = PngImagePlugin.PngInfo()
+    cicp.add(b"cICP", bytes([9, 16, 0, 1]))
+    other = [encode(photo().convert("CMYK")), encode(photo(), "PNG", icc_profile=p3, pnginfo=cicp)]
+    other += [with_chunks(photo(), gAMA=struct.pack(">I", 100_000))]
+    assert not any(EncodedImage(data, "a").is_same_in_browsers for data in other)
+
+
+def test_television_has_its_own_gamma_in_a_png():
+    """BT.1886: 2.4; Chromium's, too, whereas it takes sRGB's for AVIF, which encoders mark so by default."""
+    data = with_chunks(Image.new("RGB", (8, 8), (100, 100, 100)), cICP=bytes([1, 1, 0, 1]))
+    assert decode(data, "a")[0, 0].tolist() == [round(255 * srgb_level((100 / 255) ** 2.4))] * 3
 
 
 def srgb_level(light: float) -> float:

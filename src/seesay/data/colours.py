@@ -2,8 +2,9 @@
 
 The colours are described by an ICC profile (RGB, grey or CMYK), by the numbers of ITU-T H.273 (cICP of a PNG,
 nclx of AVIF and HEIC), or by the gamma and primaries of a PNG. PQ and HLG, in which cameras and phones store
-highlights, are brought to 203 cd/m² for white (ITU-R BT.2408), and what is brighter becomes white. Other
-colours stay as they are: slightly wrong ones are better than none.
+highlights, are mapped as Chromium does, by the reference white tone mapping of SMPTE ST 2094-50: a white of
+203 cd/m² is halved, so that highlights of up to 1,000 cd/m² fit above it. Other colours stay as they are:
+slightly wrong ones are better than none. `benchmarks/colours.py` compares the pixels with a browser's.
 """
 
 from __future__ import annotations
@@ -30,8 +31,13 @@ _SRGB = (0.3127, 0.3290, 0.64, 0.33, 0.30, 0.60, 0.15, 0.06)  # x and y of white
 _PRIMARIES = {  # by their numbers in H.273
     5: (0.3127, 0.3290, 0.64, 0.33, 0.29, 0.60, 0.15, 0.06),
     9: (0.3127, 0.3290, 0.708, 0.292, 0.170, 0.797, 0.131, 0.046),
+    6: (0.3127, 0.3290, 0.630, 0.340, 0.310, 0.595, 0.155, 0.070),
+    11: (0.314, 0.351, 0.680, 0.320, 0.265, 0.690, 0.150, 0.060),
     12: (0.3127, 0.3290, 0.680, 0.320, 0.265, 0.690, 0.150, 0.060),
 }
+_PQ, _HLG = 16, 18  # by their numbers in H.273
+_LUMINANCE = np.array([0.2627, 0.6780, 0.0593], np.float32)  # of BT.2020's primaries
+_BRIGHTEST = 1000 / _WHITE  # of the display for which HLG is graded; of PQ unless a file says otherwise
 _BRADFORD = np.array([[0.8951, 0.2664, -0.1614], [-0.7502, 1.7135, 0.0367], [0.0389, -0.0685, 1.0296]])
 _STEPS = 1 << 14  # of light, whose levels are in a table
 
@@ -52,14 +58,28 @@ def conversion_of(image: Image.Image, data: bytes) -> Conversion | None:
             return _by_table(np.asarray(ImageCms.applyTransform(levels, transform))[0, :, 0])
         return lambda pixels: _assign(pixels, ImageCms.applyTransform(Image.fromarray(pixels), transform))
     if numbers:
-        known = _light(numbers[1])
-        return None if known is None else _by_light(known, _PRIMARIES.get(numbers[0], _SRGB))
+        known = _light(numbers[1], is_video=image.format == "PNG")
+        tone = {_PQ: _tone_mapped, _HLG: _displayed}.get(numbers[1])
+        return None if known is None else _by_light(known, _PRIMARIES.get(numbers[0], _SRGB), tone)
     gamma = image.info.get("gamma")
     if image.format != "PNG" or "srgb" in image.info or not isinstance(gamma, float) or not 0.05 < gamma < 5:
         return None
-    light = _srgb_light() if abs(gamma - 1 / 2.2) < 0.01 else np.linspace(0, 1, 256) ** (1 / gamma)
     primaries = image.info.get("chromaticity", _SRGB)
-    return _by_light(light, primaries if min(primaries[1::2]) > 0 else _SRGB)
+    primaries = primaries if min(primaries[1::2]) > 0 else _SRGB
+    is_srgb = abs(gamma - 1 / 2.2) < 0.01 and np.allclose(primaries, _SRGB, atol=0.002)
+    return _by_light(_srgb_light() if is_srgb else np.linspace(0, 1, 256) ** (1 / gamma), primaries)
+
+
+def is_converted_alike(image: Image.Image, data: bytes) -> bool:
+    """Whether all browsers show the colours as `conversion_of` makes them.
+
+    They convert by a profile of RGB or grey. Chromium makes RGB of CMYK before it uses the profile, and not
+    all of them know the other descriptions, or have the same mapping of PQ and HLG.
+    """
+    if image.mode == "CMYK":
+        return False
+    by_profile = bool(_profile(image)) and not (image.format == "PNG" and _coding_points(data, "PNG"))
+    return by_profile or conversion_of(image, data) is None
 
 
 def cmyk_transform(image: Image.Image) -> ImageCms.ImageCmsTransform | None:
@@ -106,25 +126,49 @@ def _coding_points(data: bytes, format: str | None) -> tuple[int, int] | None:
     return None
 
 
-def _light(transfer: int) -> Floats | None:
+def _light(transfer: int, is_video: bool) -> Floats | None:
     """Return the light of the 256 levels of a transfer function, white being 1; None for an unknown one.
 
-    Those of television have the curve of sRGB, which photographs that are marked so usually have.
+    Those of television have the gamma of its displays (ITU-R BT.1886) if `is_video`, as in a PNG, where only
+    frames of videos are marked so. Photographs in AVIF and HEIC that are marked so usually have sRGB's curve.
     """
     level = np.linspace(0, 1, 256)
-    if transfer == 16:  # PQ: SMPTE ST 2084
+    if transfer == _PQ:  # SMPTE ST 2084
         power = level ** (1 / 78.84375)
         ratio = np.maximum(power - 0.8359375, 0) / (18.8515625 - 18.6875 * power)
         return np.asarray(ratio ** (1 / 0.1593017578125) * 10_000 / _WHITE)
-    if transfer == 18:  # HLG: ITU-R BT.2100, on a display of 1,000 cd/m²
-        scene = np.where(
+    if transfer == _HLG:  # of the scene: ITU-R BT.2100
+        return np.where(
             level <= 0.5, level**2 / 3, (np.exp((level - 0.55991073) / 0.17883277) + 0.28466892) / 12
         )
-        return np.asarray(scene**1.2 * 1000 / _WHITE)
-    gamma = {4: 2.2, 5: 2.8, 8: 1.0}.get(transfer)
+    television = (1, 6, 11, 14, 15)
+    gammas = {4: 2.2, 5: 2.8, 8: 1.0} | dict.fromkeys(television if is_video else (), 2.4)
+    gamma = gammas.get(transfer)
     if gamma is not None:
         return np.asarray(level**gamma)
-    return _srgb_light() if transfer in (1, 2, 6, 13, 14, 15) else None
+    if transfer == 17:  # SMPTE ST 428-1, of cinemas
+        return np.asarray(52.37 / 48 * level**2.6)
+    return _srgb_light() if transfer in (2, 13, *television) else None
+
+
+def _displayed(scene: Floats) -> Floats:
+    """Return the light, (…, 3), that a display of 1,000 cd/m² gives for that of a scene in HLG (BT.2100)."""
+    luminance = scene @ _LUMINANCE
+    return _tone_mapped(scene * (_BRIGHTEST * luminance**0.2)[..., None])
+
+
+def _tone_mapped(light: Floats) -> Floats:
+    """Return light of BT.2020's primaries, (…, 3), white being 1, with its highlights brought below 1.
+
+    The largest of the three channels is halved up to white, and follows a parabola (a quadratic Bézier curve)
+    from there to the brightest; the other two keep their ratio to it (SMPTE ST 2094-50).
+    """
+    largest = light.max(axis=-1)
+    (x0, y0), (x1, y1), (x2, y2) = (1, 0.5), (1.65, 0.825), (_BRIGHTEST, 1)
+    bend, slope = x0 - 2 * x1 + x2, x1 - x0
+    t = (np.sqrt(slope**2 + bend * (largest.clip(x0, x2) - x0)) - slope) / bend
+    mapped = (1 - t) ** 2 * y0 + 2 * t * (1 - t) * y1 + t**2 * y2
+    return np.asarray(light * (mapped / largest.clip(x0))[..., None])
 
 
 def _srgb_light() -> Floats:
@@ -132,19 +176,29 @@ def _srgb_light() -> Floats:
     return np.where(level <= 0.04045, level / 12.92, ((level + 0.055) / 1.055) ** 2.4)
 
 
-def _by_light(light: Floats, primaries: tuple[float, ...]) -> Conversion | None:
-    """Return the conversion of colours with that light of each level and those primaries."""
-    matrix = np.linalg.solve(_to_xyz(_SRGB), _to_xyz(primaries))
+def _by_light(
+    light: Floats, primaries: tuple[float, ...], tone: Callable[[Floats], Floats] | None = None
+) -> Conversion | None:
+    """Return the conversion of colours with that light of each level and those primaries.
+
+    `tone` changes light of BT.2020's primaries.
+    """
     steps = np.linspace(0, 1, _STEPS + 1)
     levels = np.where(steps <= 0.0031308, 12.92 * steps, 1.055 * steps ** (1 / 2.4) - 0.055)
     levels = np.rint(255 * levels).astype(np.uint8)
+    between = _PRIMARIES[9] if tone else primaries
+    first, matrix = (
+        np.linalg.solve(_to_xyz(to), _to_xyz(of)).T.astype(np.float32)
+        for to, of in ((between, primaries), (_SRGB, between))
+    )
     if np.abs(matrix - np.eye(3)).max() < 0.01:
         table = levels[np.rint(light.clip(0, 1) * _STEPS).astype(int)]
         return None if np.abs(table.astype(int) - np.arange(256)).max() <= _SAME else _by_table(table)
     own = light.astype(np.float32)
 
     def convert(pixels: Pixels) -> None:
-        mixed = own[pixels] @ matrix.T.astype(np.float32)
+        light = own[pixels]
+        mixed = (light if tone is None else tone((light @ first).clip(0))) @ matrix
         pixels[:] = levels[np.rint(mixed.clip(0, 1) * _STEPS).astype(np.int32)]
 
     return convert

@@ -91,9 +91,9 @@ class Decoders:
         head, _ = self._ask(data, name, {"pixels": 0})
         return {str(name): str(fact) for name, fact in head["facts"].items()}
 
-    def is_upright_in_browsers(self, data: bytes, name: str) -> bool:
-        """Return `EncodedImage.is_upright_in_browsers`. Raises the same errors as `decode`."""
-        return self._ask(data, name, {"pixels": 0})[0]["upright"] is True
+    def is_same_in_browsers(self, data: bytes, name: str) -> bool:
+        """Return `EncodedImage.is_same_in_browsers`. Raises the same errors as `decode`."""
+        return self._ask(data, name, {"pixels": 0})[0]["same"] is True
 
     def read_text(self, data: bytes, name: str) -> list[TextLine]:
         """Return the lines of text in an image, see `read_lines`. Raises the same errors as `decode`."""
@@ -191,7 +191,7 @@ def _checked(answers: IO[bytes], max_pixels: int) -> _Answer | ImageError:
     if "text" in head:
         return {"lines": lines_of(json.loads(answers.read(min(int(head["text"]), _MOST_TEXT))))}, _NO_PIXELS
     if not max_pixels:
-        return {"facts": dict(head["facts"]), "upright": head["upright"]}, _NO_PIXELS
+        return {"facts": dict(head["facts"]), "same": head["same"]}, _NO_PIXELS
     (height, width), (whole_width, whole_height) = map(int, head["shape"]), map(int, head["size"])
     if min(height, width, whole_width, whole_height) < 1 or height * width > max_pixels:
         raise ValueError("no shape of an image")
@@ -226,7 +226,7 @@ def main() -> None:
                 continue
             pixels = image.pixels(request["side"]) if request["pixels"] else _NO_PIXELS
             head: dict[str, Any] = {"shape": pixels.shape[:2], "size": image.size, "taken": image.taken}
-            head |= {"facts": image.facts, "upright": image.is_upright_in_browsers}
+            head |= {"facts": image.facts, "same": image.is_same_in_browsers}
         except ImageError as error:
             again = isinstance(error, UnavailableImageError)
             _write(answers, {"error": str(error)[: _LINE // 8], "again": again})

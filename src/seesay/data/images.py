@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import ExifTags, Image, UnidentifiedImageError
 
+from seesay.data.colours import is_converted_alike
 from seesay.data.pixels import decode_jpeg, to_rgb, turned
 from seesay.data.raw import developed, is_raw
 from seesay.data.suffixes import FORMATS, RAW_SUFFIXES, SIGNATURE_BYTES, format_of
@@ -100,10 +101,13 @@ class EncodedImage:
         return value if value in range(1, 9) else 1
 
     @property
-    def is_upright_in_browsers(self) -> bool:
-        """Whether browsers show the image as upright as here: of other formats than JPEG, and of XMP, they
-        do not all read the orientation.
+    def is_same_in_browsers(self) -> bool:
+        """Whether browsers show the image as it is decoded here: upright, see below, and in the same colours.
+
+        They do not all read the orientation of other formats than JPEG, and of XMP.
         """
+        if not is_converted_alike(self._parsed, self._developed):
+            return False
         if self.orientation == 1:
             return True
         own = Image.Exif()

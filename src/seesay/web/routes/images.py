@@ -167,13 +167,13 @@ async def original(
     responses=_sent(*(_SHOWN[each] for each in _EVERYWHERE)) | failures(404, 422),
 )
 async def view(service: TheService, served: TheIndex, id: Id, if_none_match: _IfNoneMatch = None) -> Response:
-    """Return an image for a browser: its file, or an upright JPEG if some browsers show that otherwise."""
+    """Return an image for a browser: its file, or a JPEG if some browsers show other pixels than seesay."""
 
     def work() -> Response:
         item = served.image(id)
         file, format_ = _opened_image(served, item)
         data = read_image(file)
-        if format_ in _EVERYWHERE and PHOTOS.is_upright_in_browsers(data, "the image"):
+        if format_ in _EVERYWHERE and PHOTOS.is_same_in_browsers(data, "the image"):
             return file_response(service, file, PurePath(item.path).name, _SHOWN[format_], if_none_match)
         file.close()
         return _made(item, if_none_match, lambda _: _encoded(PHOTOS.decode(data, "the image", key=item.key)))

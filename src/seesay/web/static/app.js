@@ -360,22 +360,24 @@ function showGiven() {
   $("given").hidden = given === null;
   $("sentences").replaceChildren();
   if (given === null) return;
-  $("given-image").onerror = () => given?.file && showMade(given);
+  $("given-image").onerror = () => ($("given-image").hidden = true); // rather than broken
   $("given-image").hidden = false;
   $("given-image").src = given.source;
   $("given-image").alt = given.name;
   $("given-name").textContent = given.name;
   $("point-given").hidden = !served.grounding || !given.file;
+  if (given.file) showMade(given);
 }
 
-// For a file that the browser cannot show, such as HEIC: shows a JPEG that the server makes of it.
+// Shows a JPEG that the server makes of a file. Browsers do not show all formats, such as HEIC, and turn some
+// pictures otherwise than the server does, to which boxes refer.
 async function showMade(mine) {
-  $("given-image").onerror = null;
-  $("given-image").hidden = true; // rather than broken
   const made = await files.sendable(mine.file).then(api.jpegOfFile).catch(() => null);
   if (mine !== given) return;
-  $("given").hidden = !made;
-  if (!made) return;
+  if (!made) {
+    $("given-image").decode().catch(() => ($("given").hidden ||= mine === given));
+    return;
+  }
   URL.revokeObjectURL(mine.source);
   $("given-image").src = mine.source = URL.createObjectURL(made);
   $("given-image").hidden = false;
