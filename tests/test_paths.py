@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -166,6 +168,17 @@ def test_a_new_folder_is_whole_or_not_there(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     assert [path.name for path in out.iterdir()] == ["whole"]
     assert out.stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_what_a_killed_process_left_beside_a_new_folder_is_deleted_by_the_next(tmp_path: Path) -> None:
+    killed = "import os, sys; from pathlib import Path; from seesay.paths import new_folder\n"
+    killed += "with new_folder(Path(sys.argv[1])) as out:\n    (out / 'half').touch()\n    os._exit(9)"
+    for name in ("clip", "other"):
+        subprocess.run([sys.executable, "-c", killed, tmp_path / name], check=False)
+    assert len(list(tmp_path.glob("*.tmp"))) == 2
+    with new_folder(tmp_path / "clip") as out:
+        (out / "whole").touch()
+    assert [path.name.split(".")[0] for path in tmp_path.glob("*.tmp")] == ["other"]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="folders cannot be opened")

@@ -7,6 +7,7 @@ import glob
 import hashlib
 import json
 import os
+import shutil
 import sqlite3
 import stat
 import tempfile
@@ -178,18 +179,25 @@ def unusable(path: Path, error: BaseException, otherwise: str) -> SeesayError:
 def new_folder(out: Path) -> Iterator[Path]:
     """Yield a folder beside `out` that becomes `out` at the end: all of it, or nothing on an error.
 
+    What a killed process left beside `out` is deleted: whoever still writes holds the lock in its folder.
+
     Raises:
         SeesayError: `out` exists and is not an empty folder, which is checked first, or cannot be written.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise SeesayError(f"{out}: already exists; choose another folder.")
+    busy = f"{out}: another process writes it."
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
+        for lock in out.parent.glob(f"{glob.escape(out.name)}.????????.tmp/lock"):
+            with suppress(SeesayError), locked(lock, busy):
+                shutil.rmtree(lock.parent, ignore_errors=True)
         with (
             disk_errors(out),
             tempfile.TemporaryDirectory(
                 ".tmp", f"{out.name}.", out.parent, ignore_cleanup_errors=True
             ) as held,
+            locked(Path(held, "lock"), busy),
         ):
             beside = Path(held) / "new"  # a folder of its own, which has the mode of any new folder
             beside.mkdir()

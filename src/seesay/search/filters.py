@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import time
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any, Self
@@ -32,10 +32,18 @@ _TYPED = re.compile(r"-?\s*([^\W\d_]{2,}):")  # one letter is a drive of Windows
 _TERMS = ("id", "image", "upload", "http", "https")  # what a query contains, see `seesay.search.query`
 _DATE = re.compile(r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2}))?)?")
 _AGO = re.compile(r"([0-9]{1,5})([hdwy])")
-_SECONDS = {"h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365.25 * 86_400}
 _WORDS = re.compile(r"\w+")
+_SECONDS = {"h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365.25 * 86_400}
 _NO_SPACES = "\u2e80"  # the first letter of the scripts of Chinese and Japanese
 _NAME = "instr(name, ?) > 0"
+_SHORT = 4  # letters: a shorter word of a query is no beginning of another, as "cat" is of "category"
+_EMPTY_WORDS = frozenset(  # they stand in most texts, and say nothing about which one is meant
+    _WORDS.findall(
+        "a an the this that these those i me my you your he his she her it its we us our they them their who "
+        "whose which what where when how and or but not no nor if of in on at to for from by with about as "
+        "into over under is are was were be been am do does did has have had can will there some any all"
+    )
+)
 _TEXT = "vector IN (SELECT vector FROM texts WHERE instr(words, ?) > 0)"
 
 Compared = dict[str, Any]
@@ -152,6 +160,27 @@ def folded_words(text: str) -> str:
     return f" {' '.join(_WORDS.findall(folded(text)))} "
 
 
+def content_words(text: str) -> list[str]:
+    """Return the words of a query that are looked for in the text of pictures, as `folded_words` has it.
+
+    >>> content_words("A chat about dinner on Friday"), content_words("who is who")
+    (['chat', 'dinner', 'friday'], ['who', 'is'])
+    """
+    words = list(dict.fromkeys(folded_words(text).split()))
+    return [word for word in words if word not in _EMPTY_WORDS] or words
+
+
+def words_read(words: Sequence[str]) -> tuple[str, list[str]]:
+    """Return SQL for how many of these words, or their beginnings, are in `words`, and its parameters."""
+    forms = [f"{_beginning(word)} " if len(word) < _SHORT else _beginning(word) for word in words]
+    return " + ".join(["CASE WHEN instr(words, ?) > 0 THEN 1 ELSE 0 END"] * len(forms)), forms
+
+
+def _beginning(words: str) -> str:
+    """Return words as they begin in a text between spaces; Chinese and Japanese have none before words."""
+    return words if words[0] >= _NO_SPACES else f" {words}"
+
+
 def _folder(value: str) -> Compared:
     name = folded(value.replace("\\", "/"))
     if not name.strip("/"):
@@ -166,11 +195,10 @@ def _name(value: str) -> Compared:
 
 
 def _text(value: str) -> Compared:
-    words = folded_words(value).rstrip()
+    words = folded_words(value).strip()
     if not words:
         raise QueryError("text: is empty; write a word that stands in the picture, such as text:invoice.")
-    # Chinese and Japanese have no spaces before words.
-    return {_TEXT: words.lstrip() if words[1] >= _NO_SPACES else words}
+    return {_TEXT: _beginning(words)}
 
 
 def _taken(value: str) -> Compared:

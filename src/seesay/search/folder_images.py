@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from seesay.data.sources import FileSource
-from seesay.data.suffixes import IMAGE_SUFFIXES, LEFT_OUT, is_image, unread_kind, unread_lines
+from seesay.data.suffixes import EXCLUDED, IMAGE_SUFFIXES, LEFT_OUT, is_image, unread_kind, unread_lines
 from seesay.data.walk import pattern_of, walk_files
 from seesay.errors import SeesayError
 from seesay.paths import is_folder
@@ -38,6 +38,7 @@ class FolderImages:
         not_read: counts of files of other kinds, and of what was left out, by the names of the folders.
         roots: the existing folders, with their names in the index.
         absent: folders of the index that are missing or empty, such as an unmounted drive.
+        walked: the folders that were looked through.
         alone: the new name of the index's only folder if others are added; else empty.
     """
 
@@ -47,12 +48,14 @@ class FolderImages:
     not_read: dict[str, Counter[str]] = field(default_factory=lambda: {"": Counter()})
     roots: list[Root] = field(default_factory=list)
     absent: list[Path] = field(default_factory=list)
+    walked: list[Path] = field(default_factory=list)
     alone: str = ""
 
     def add(self, root: Root, other: FolderImages) -> None:
         """Add the images of another folder."""
         prefix = root.path("")
         self.roots.append(root)
+        self.walked += other.walked
         self.files |= {prefix + path: state for path, state in other.files.items()}
         self.skipped += [(prefix + path, reason) for path, reason in other.skipped]
         here = prefix.rstrip("/") or "."
@@ -86,11 +89,8 @@ class FolderImages:
         return nearest
 
 
-def images_in(root: Path, exclude: Sequence[str] = (), walked: list[Path] | None = None) -> FolderImages:
-    """Find all image files under `root` (a resolved path); see `walk_files` for what is left out.
-
-    Walked folders are added to the list `walked`.
-    """
+def images_in(root: Path, exclude: Sequence[str] = ()) -> FolderImages:
+    """Find all image files under `root` (a resolved path); see `walk_files` for what is left out."""
     result = FolderImages()
     not_read = result.not_read[""]
 
@@ -103,7 +103,7 @@ def images_in(root: Path, exclude: Sequence[str] = (), walked: list[Path] | None
         if unread or file.suffix.lower() in IMAGE_SUFFIXES or file.is_dir():
             result.skipped.append((file.relative_to(root).as_posix(), reason))
 
-    for file in walk_files(root, problem, exclude=check_patterns(exclude), walked=walked):
+    for file in walk_files(root, problem, exclude=check_patterns(exclude), walked=result.walked):
         path = file.relative_to(root).as_posix()
         if is_image(file):
             _take_up(path, file, result)
@@ -169,15 +169,16 @@ def examine(
     for folder in dict.fromkeys(_own(others, folder.resolve()) for folder in folders):
         there = images_in(folder, exclude) if is_folder(folder) else None
         known = others.get(folder)
+        is_excluded = there is not None and bool(there.not_read[""][EXCLUDED])  # rather than not mounted
         if known is None and (name := _printable(str(folder))) != str(folder):
             raise SeesayError(f"{name}: {_NO_TEXT}.")
-        if there is not None and (there.files or (known is not None and not store.paths(known))):
+        if there is not None and (there.files or (known and (is_excluded or not store.paths(known)))):
             found[folder] = there
         elif known is not None:
             absent[folder] = _problem(folder, there, True)
         else:
             raise SeesayError(_problem(folder, there, bool(former)))
-    if not any(there.files for there in found.values()):
+    if not any(there.files or there.not_read[""][EXCLUDED] for there in found.values()):
         raise SeesayError(next(iter(absent.values()), f"{store.place}: no images in its folders."))
     if len({*found, *others}) > MOST_ROOTS:
         raise SeesayError(f"{store.place}: an index has at most {MOST_ROOTS} folders.")

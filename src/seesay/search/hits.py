@@ -61,6 +61,29 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
+class TextHit:
+    """An image in which words of a query were read, which says nothing about what it shows.
+
+    Attributes:
+        id: see `Hit`, as for path, width and height.
+        words: how many of the query's words were read.
+        of: how many there are, see `content_words`.
+    """
+
+    id: int
+    path: str
+    width: int
+    height: int
+    words: int
+    of: int
+
+    def to_dict(self, roots: Sequence[Root] = ()) -> dict[str, object]:
+        """Return plain values for JSON; with `roots`, the path is that of the file."""
+        path = shown_path(roots, self.path)
+        return {"id": self.id, "words": self.words, "of": self.of, "path": path}
+
+
+@dataclass(frozen=True, slots=True)
 class PageEnd:
     """The end of a page of hits, after which the next one begins.
 
@@ -84,8 +107,7 @@ class Answer(list[Hit]):
         end: the end of the page; None if there are no more hits.
         where_meant: a filter for files or folders that are named like the query, if nothing fits it; else
             None.
-        where_text: a filter for the photos in which all words of the query were read, if there are any; else
-            None.
+        text_hits: the images in which most words of the query were read, those with the most words first.
         query_meant: the English name of a thing that the query names in another language; else None.
 
     Example:
@@ -107,7 +129,7 @@ class Answer(list[Hit]):
         self.end = end
         self.corrected_words = dict(corrected_words or {})
         self.where_meant: str | None = None
-        self.where_text: str | None = None
+        self.text_hits: list[TextHit] = []
         self.query_meant: str | None = None
 
     @property
@@ -126,5 +148,5 @@ class Answer(list[Hit]):
             "unknown_words": list(self.unknown_words),
             "corrected_words": self.corrected_words,
             "certainty": self.certainty,
-            "where_text": self.where_text,
+            "text_hits": [hit.to_dict(roots) for hit in self.text_hits],
         }

@@ -35,6 +35,9 @@ class Index(IndexReader):
     state at the time of the query. It does not survive a fork: open it in each process. The run is loaded at
     the first query or update.
 
+    Attributes:
+        walked: the folders in which the last update by this object looked for images, roots included.
+
     Example:
         >>> import tempfile
         >>> index = Index.create(tempfile.mkdtemp())  # with the included run
@@ -43,6 +46,8 @@ class Index(IndexReader):
         >>> index.search("a cat on a sofa")  # no images yet
         []
     """
+
+    walked: Sequence[Path] = ()
 
     @classmethod
     def create(cls, place: str | Path, run: str | Path | Run = DEFAULT_RUN) -> Index:
@@ -221,6 +226,7 @@ class Index(IndexReader):
         with self.store.sole_writer():
             self._record(run)
             seen = self.examine(given, exclude)
+            self.walked = seen.walked
             with self.store.write() as writer:
                 if exclude is not None:
                     writer.set_meta(exclude=json.dumps(check_patterns(exclude)))
@@ -242,12 +248,6 @@ class Index(IndexReader):
     def folders(self, photos: Iterable[Path] = ()) -> list[Path]:
         """Return the folders of the index, and those to be added."""
         return list(dict.fromkeys([*(root.folder for root in self.roots()), *photos]))
-
-    def folders_below(self, folder: Path) -> list[Path]:
-        """Return the folders that an update walks, from a folder of the index on."""
-        walked = list[Path]()
-        images_in(folder, self.store.exclude(), walked)
-        return walked
 
     def examine(
         self, folders: Iterable[str | Path] = (), exclude: Sequence[str] | None = None

@@ -23,8 +23,8 @@ from seesay.paths import is_folder, open_file
 from seesay.runs.run import Run
 from seesay.seal import check_seals, is_sealed
 from seesay.search.duplicates import stacks
-from seesay.search.filters import EVERYTHING, Filter, folded_words
-from seesay.search.hits import Answer, Hit, PageEnd
+from seesay.search.filters import EVERYTHING, Filter, content_words
+from seesay.search.hits import Answer, Hit, PageEnd, TextHit
 from seesay.search.judging import Judge
 from seesay.search.photo import Photo
 from seesay.search.preparing import PreparedQuery, embed_image, prepare_query
@@ -33,10 +33,11 @@ from seesay.search.roots import Root, root_of
 from seesay.search.sql_tables import Kind
 from seesay.search.store import Store
 from seesay.search.thumbnails import Thumbnails
-from seesay.text.words import english_for
+from seesay.text.words import description_in, english_for
 
 DEFAULT_RUN = "seesay-small"
-_LEAST_OF_A_NAME = 3  # letters with which files and folders are looked for
+_LEAST_OF_A_NAME = 3  # letters with which files, folders and text in pictures are looked for
+_MOST_WORDS = 50  # of a query that are looked for in pictures: SQL is not of any length
 
 
 def load_embedder(run: str | Path | Run) -> Run:
@@ -170,38 +171,38 @@ class IndexReader:
             chances = self._judge.probabilities(hits, asked, self.run, best).tolist()
             hits = [replace(hit, probability=each) for hit, each in zip(hits, chances, strict=True)]
         answer = Answer(hits, asked.unknown, found.end, asked.corrected)
-        if after is None and len(asked.given.parts) == 1 and (words := asked.given.unquoted):
-            answer.query_meant = english_for(words[0])
         if after is None and len(asked.given.parts) == 1:
-            answer.where_text = self._reading(" ".join(asked.given.sentences), where or "")
-        if after is None and answer.certainty == "nothing" and (found or not where):
-            answer.where_meant = self._named_so(asked.given, where or "")
+            text = " ".join(asked.given.unquoted)
+            answer.query_meant = english_for(text) if text else None
+            answer.text_hits = self._reading(" ".join(asked.given.sentences), k, passing)
+            if answer.certainty == "nothing" and (found or not where):
+                answer.where_meant = self._named_so(text.strip(), where or "")
         return answer
 
-    def _named_so(self, query: Query, where: str) -> str | None:
-        """Return a filter for files or folders with a name that contains a query; None if there are none."""
-        text = " ".join(query.unquoted).strip() if len(query.parts) == 1 else ""
+    def _named_so(self, text: str, where: str) -> str | None:
+        """Return a filter for files or folders with a name that contains a text; None if there are none."""
         if len(text) < _LEAST_OF_A_NAME or '"' in text:
             return None
         for field in ("name", "folder"):
             condition = f'{field}:"{text}"' if " " in text else f"{field}:{text}"
-            if wanted := self._if_any(f"{where} {condition}"):
-                return wanted
+            wanted = f"{where} {condition}".strip()
+            with suppress(QueryError):  # it is too long
+                if self.store.has(Filter.parse(wanted)):
+                    return wanted
         return None
 
-    def _reading(self, text: str, where: str) -> str | None:
-        """Return a filter for photos in which all words of a text were read; None if there are none."""
-        words = dict.fromkeys(folded_words(text).split())
+    def _reading(self, text: str, k: int, where: Filter) -> list[TextHit]:
+        """Return at most `k` images in which most content words of a text were read, see `TextHit`."""
+        words = content_words(description_in(text))
         if len("".join(words)) < _LEAST_OF_A_NAME:
-            return None
-        return self._if_any(" ".join([where, *(f"text:{word}" for word in words)]))
-
-    def _if_any(self, where: str) -> str | None:
-        """Return a filter that images match; None if there are none, or it is too long."""
-        with suppress(QueryError):
-            if self.store.has(Filter.parse(where)):
-                return where.strip()
-        return None
+            return []
+        found = self.store.with_words(words[:_MOST_WORDS], k, where)
+        photos = self.store.photos([id_ for id_, _ in found])
+        with_counts = ((photos[id_], count) for id_, count in found if id_ in photos)
+        return [
+            TextHit(photo.id, photo.path, photo.width, photo.height, count, min(len(words), _MOST_WORDS))
+            for photo, count in with_counts
+        ]
 
     def sentences_for(self, image: DecodedImage | bytes | str | Path, k: int = 10) -> Answer:
         """Return the `k` sentences that best describe a photo, encoded image or image file, best first.

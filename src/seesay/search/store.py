@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from seesay.data.reading import TextLine, lines_of
 from seesay.errors import SeesayError
-from seesay.search.filters import EVERYTHING, Filter
+from seesay.search.filters import EVERYTHING, Filter, words_read
 from seesay.search.hits import PageEnd, Ranked
 from seesay.search.photo import FileState, Photo
 from seesay.search.roots import Root, is_possible
@@ -335,6 +335,18 @@ class Store(ABC):
         """Return at most `count` images that match a filter, newest first, without the first `offset`."""
         newest = f"{where.sql} ORDER BY time DESC, items.id DESC LIMIT ? OFFSET ?"
         return self._photos(newest, (*where.values, min(count, _LAST), offset))
+
+    def with_words(self, words: Sequence[str], count: int, where: Filter) -> list[tuple[int, int]]:
+        """Return the ids of the images in whose text most of these words were read, and how many of them.
+
+        At most `count` of those that match a filter; those with the most words come first, then the newest.
+        """
+        read, forms = words_read(words)
+        query = f"""SELECT items.id, read FROM items
+            JOIN (SELECT vector AS content, {read} AS read FROM texts) AS found ON content = vector
+            WHERE kind = 'image' AND read > ? AND {where.sql}
+            ORDER BY read DESC, time DESC, items.id DESC LIMIT ?"""
+        return self._rows(query, (*forms, len(words) // 2, *where.values, count), int, int)
 
     def capture_seconds(self) -> dict[int, float]:
         """Return when images were taken, in seconds by the camera's clock, of those whose EXIF says so."""

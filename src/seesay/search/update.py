@@ -180,15 +180,28 @@ class Update:
         """Read the text in the photos in which it has not been read; several files may have one content."""
         progress = progress or (lambda _done, _total: None)
         wanted = {key: path for path, key in self._store.without_text().items() if path in self._files}
-        for done, (key, lines, fault, lasts) in enumerate(in_threads(self._text, wanted.items()), 1):
-            if fault:
-                self._report.skipped.append((wanted[key], fault))
-            if not fault or lasts:  # otherwise it is tried again
-                words = folded_words("\n".join(line.text for line in lines))
-                with self._store.write() as writer:
-                    writer.put_text(key, words, json.dumps(lines), fault)
-            progress(done, len(wanted))
+        texts = list[tuple[str, str, str, str]]()
+        try:
+            for done, (key, lines, fault, lasts) in enumerate(in_threads(self._text, wanted.items()), 1):
+                if fault:
+                    self._report.skipped.append((wanted[key], fault))
+                if not fault or lasts:  # otherwise it is tried again
+                    words = folded_words("\n".join(line.text for line in lines))
+                    texts.append((key, words, json.dumps(lines), fault))
+                if len(texts) == _BATCH_FILES:
+                    self._write_texts(texts)
+                progress(done, len(wanted))
+        finally:
+            self._write_texts(texts)
         self._report.seconds = time.perf_counter() - self._started
+
+    def _write_texts(self, texts: list[tuple[str, str, str, str]]) -> None:
+        """Write the texts that have been read, and forget them; readers see the new state once."""
+        if texts:
+            with self._store.write() as writer:
+                for text in texts:
+                    writer.put_text(*text)
+            texts.clear()
 
     def _text(self, wanted: tuple[str, str]) -> tuple[str, list[TextLine], str, bool]:
         """Return the content key of a file, its text, or why it cannot be read and whether that lasts."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -11,6 +11,7 @@ from typing import TypeVar
 from watchfiles import Change, watch
 
 from seesay.errors import SeesayError
+from seesay.paths import is_folder
 from seesay.search.index import Index
 from seesay.search.update import UpdateReport
 
@@ -56,15 +57,13 @@ def keep_updated(
                 raise FileNotFoundError(
                     f"{', '.join(map(str, named)) or 'the folders of the index'}: not there."
                 )
-            walked = [folder for root in there for folder in index.folders_below(root)]
-            for is_change in _changes_of(walked, stop, debounce):
+            watched = {*there, *filter(is_folder, index.walked)}
+            for is_change in _changes_of(watched, stop, debounce):
                 is_watched = True
-                if _there(named) != there:
-                    break  # others must be watched now
-                if is_change and [each for root in there for each in index.folders_below(root)] != walked:
-                    break  # to update when these are watched
                 if is_change:
                     yield update()
+                if _there(named) != there or not watched.issuperset(index.walked):
+                    break  # to update when the others are watched, too
         except Exception as error:  # none ends a watch
             told(SeesayError(f"{error} Trying again in {TRY_AGAIN_SECONDS:g} seconds."))
             if not is_watched:
@@ -83,7 +82,7 @@ def _there(folders: Sequence[Path]) -> dict[Path, tuple[int, int]]:
     return found
 
 
-def _changes_of(folders: Sequence[Path], stop: threading.Event, debounce: float) -> Iterator[bool]:
+def _changes_of(folders: Iterable[Path], stop: threading.Event, debounce: float) -> Iterator[bool]:
     """Yield True when watching has begun, so that an update misses nothing, and after each change.
 
     In between, yield False twice a second.

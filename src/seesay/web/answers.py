@@ -37,6 +37,13 @@ class ImageAnswer(_IndexedImage):
     fits: bool = Field(description="false if the result is probably wrong")
 
 
+class TextHitAnswer(_IndexedImage):
+    """An image in which words of the query were read, which says nothing about what it shows."""
+
+    words: int = Field(description="how many words of the query were read")
+    of: int = Field(description="how many words of the query were looked for: those that have a content")
+
+
 class PartAnswer(BaseModel):
     """A part of the parsed query."""
 
@@ -62,8 +69,9 @@ class Images(_OfIndex):
     where_meant: str | None = Field(
         description="a filter for files or folders that have the query's name, if nothing fits it"
     )
-    where_text: str | None = Field(
-        description="a filter for the images in which all words of the query were read, if there are any"
+    text_hits: list[TextHitAnswer] = Field(
+        description="the images in which most words of the query were read, at most `limit` of them, those "
+        "with the most words first; only with the first page"
     )
     query_meant: str | None = Field(
         description="the English name of what a query in German, Spanish, French or Chinese names"

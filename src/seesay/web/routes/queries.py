@@ -16,6 +16,7 @@ from seesay.web.answers import (
     PartAnswer,
     SentenceAnswer,
     SentenceAnswers,
+    TextHitAnswer,
     Typed,
     failures,
 )
@@ -107,7 +108,7 @@ async def _found(
         unknown_words=list(found.unknown_words),
         corrected_words=found.corrected_words,
         where_meant=found.where_meant,
-        where_text=found.where_text,
+        text_hits=[TextHitAnswer.model_validate(hit) for hit in found.text_hits],
         query_meant=found.query_meant,
     )
 

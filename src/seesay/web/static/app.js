@@ -16,6 +16,8 @@ import { Viewer } from "./viewer.js";
 import { counted } from "./words.js";
 
 const PAGE = 100;
+const MOST_TEXTS = 200; // images that an answer names because their text was read
+const TEXTS = 8; // of them that stand above the others
 const SCORES = "seesay-scores";
 const CLAIMS = {
   sure: (text, and = "") => `Best matches for ${and}“${text}”`,
@@ -176,7 +178,21 @@ function source(state) {
     };
   }
   const query = { q, where, limit: PAGE };
-  if (!given?.file) return (cursor, signal) => api.search({ ...query, cursor }, signal);
+  if (state.text) {
+    return async (_, signal) => {
+      const answer = await api.search({ ...query, limit: MOST_TEXTS }, signal);
+      return { ...answer, results: answer.text_hits, next: null };
+    };
+  }
+  if (!given?.file) {
+    const above = new Map(); // images whose text was read, each shown once
+    return async (cursor, signal) => {
+      const answer = await api.search({ ...query, cursor }, signal);
+      const texts = answer.text_hits.slice(0, TEXTS);
+      for (const image of texts) above.set(image.id, image);
+      return { ...answer, results: [...texts, ...answer.results.filter(({ id }) => !above.has(id))] };
+    };
+  }
   const { file } = given;
   const upload = async (signal) => api.searchWith(await files.sendable(file), { q, where, limit: PAGE }, signal);
   let named = null; // the query, in which the server names the upload
@@ -232,19 +248,23 @@ async function more(mine) {
 // Returns the function that assigns images to sections: groups of near-duplicates, likely and less likely ones, or months.
 function sectionsOf(state) {
   if (state.near) return ({ group }) => group;
-  if (state.q || given?.file) return ({ fits }) => fits !== false;
+  if (state.q || given?.file) return ({ words, fits }) => words ?? fits !== false;
   return ({ time }) => time.slice(0, 7);
 }
 
 function headings(state) {
   const sectionOf = sectionsOf(state);
   const month = new Intl.DateTimeFormat("en", { month: "long", year: "numeric", timeZone: "UTC" });
-  const titleOf = (image) => {
+  const titleOf = (image, before) => {
     if (state.near) return counted(image.alike, "near-duplicate");
-    if (state.q || given?.file) return sectionOf(image) ? null : "Less likely";
+    if (image.words) return `Text read in pictures: ${image.words} of ${counted(image.of, "word")}`;
+    if (state.q || given?.file) {
+      if (before?.words) return `What pictures show${sectionOf(image) ? "" : ": less likely"}`;
+      return sectionOf(image) ? null : "Less likely";
+    }
     return month.format(new Date(`${sectionOf(image)}-01T00:00:00Z`));
   };
-  return (image, before) => (before && sectionOf(before) === sectionOf(image) ? null : titleOf(image));
+  return (image, before) => (before && sectionOf(before) === sectionOf(image) ? null : titleOf(image, before));
 }
 
 // Returns a link to another question.
@@ -267,7 +287,8 @@ function tell(state, answer) {
     else sayEmpty();
   } else if (given?.file) claim = text ? CLAIMS[certainty](text, "your image and ") : "Most similar to your image";
   else if (idIn(text)) claim = "Most similar to this photo";
-  else if (text && answer.where_text && certainty === "nothing") claim = `“${text}” was read in photos, but probably none shows it.`;
+  else if (state.text) claim = `Words of “${text}” were read in these pictures`;
+  else if (text && answer.text_hits?.length && certainty === "nothing") claim = `“${text}” was read in photos, but probably none shows it.`;
   else if (text) claim = CLAIMS[certainty](text);
   if (text && results.length && latest?.running) notes.push([`Searched only what is indexed so far (${counted(latest.images, "photo")})`]);
   if (unknown?.length) notes.push([`Unknown: ${unknown.map((word) => `“${word}”`).join(", ")}`]);
@@ -275,7 +296,7 @@ function tell(state, answer) {
   notes.push(withText(state, answer), asTyped(state, answer), inEnglish(state, answer), named(state, answer));
   const told = document.createElement("strong");
   told.textContent = claim;
-  told.dataset.certainty = claim && text && !idIn(text) ? certainty : "";
+  told.dataset.certainty = claim && text && !idIn(text) && !state.text ? certainty : "";
   const rest = notes.filter(({ length }) => length).flatMap((note, i) => (i ? [" · ", ...note] : note));
   $("status").replaceChildren(...(claim ? [told, " "] : []), ...rest);
 }
@@ -286,9 +307,10 @@ function inEnglish(state, { query_meant: meant }) {
   return ["Did you mean ", linkTo({ ...state, q: meant }, meant), "?"];
 }
 
-// Returns a link to the photos in which all words of the query were read.
-function withText({ q, ...state }, { where_text: where }) {
-  return where ? [linkTo({ ...state, where }, "Show photos in which this text was read")] : [];
+// Returns a link to all pictures in which words of the query were read, or says that there are more.
+function withText(state, { text_hits: texts = [] }) {
+  if (state.text) return texts.length < MOST_TEXTS ? [] : [`Only ${MOST_TEXTS} are shown; more words find fewer`];
+  return texts.length > TEXTS ? [linkTo({ ...state, text: "1" }, "Show all pictures in which this text was read")] : [];
 }
 
 // Returns a link to the photos whose files or folders are named like the query, if nothing fits it.
@@ -402,6 +424,7 @@ function showChips(state, parts) {
     ...(file ? [chip(given.name, () => go({ image: null }))] : []),
     ...(file && state.q ? [chip(state.q, () => go({ q: null }))] : []),
     ...(file || parts.length < 2 ? [] : parts.map(({ text }, i) => chip(text, () => go({ q: withoutPart(parts, i) })))),
+    ...(state.text ? [chip("Text read in pictures", () => go({ text: null }))] : []),
     ...(state.near ? [chip("Show near-duplicates", () => go({ near: null }))] : []),
     ...conditions.map((each) => chip(each, () => go({ where: conditions.filter((other) => other !== each).join(" ") || null }))),
   ]);
@@ -519,7 +542,7 @@ $("form").addEventListener("submit", async (event) => {
   const { q } = split;
   $("sentence").value = q;
   const where = [...new Set([...conditionsIn(read().where), ...conditionsIn(split.where)])].join(" ");
-  go({ q: q || null, where: where || null, near: null, at: null, view: null });
+  go({ q: q || null, where: where || null, near: null, text: null, at: null, view: null });
 });
 $("scores").addEventListener("click", () => showScores(!document.body.classList.contains("scored")));
 $("choose").addEventListener("click", () => $("file").click());

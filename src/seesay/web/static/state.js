@@ -1,12 +1,13 @@
 // The state of the page, kept in its address so that reloading, Back, Forward and links work.
 //   q, where, index   the question        image   the key of a dropped file (files.js)
 //   near              near-duplicates     view    the id of the image that is shown large
+//   text              only images in which words of the query were read
 //   at                the year or month that all photos by date are scrolled to
 
-const NAMES = ["index", "q", "image", "near", "where", "at", "view"];
+const NAMES = ["index", "q", "image", "near", "text", "where", "at", "view"];
 
 // The changes with which `go` shows all photos by date.
-export const ALL = { q: null, image: null, near: null, where: null, at: null, view: null };
+export const ALL = { q: null, image: null, near: null, text: null, where: null, at: null, view: null };
 
 export function read() {
   const given = new URLSearchParams(location.search);
