@@ -2,9 +2,10 @@
 
 The vectors and queries are those of `benchmarks.search`. Half of the images are in one folder, and a
 hundredth in a folder in it; a filter asks for one of these folders. An index is loaded as an update writes
-it, without reading photos, and once by `seesay copy`, without its graph. Bare pgvector is loaded by COPY, has
-the same graph, and its filters are columns of its table. Clients are threads of one process, which ask
-without pauses. The server is started for the benchmark, or is that of SEESAY_TEST_POSTGRESQL.
+it, without reading photos, and once by `seesay copy`, without its graph. After the searches, 1,000 more are
+written. Bare pgvector is loaded by COPY, has the same graph, and its filters are columns of its table.
+Clients are threads of one process, which ask without pauses. The server is started for the benchmark, or is
+that of SEESAY_TEST_POSTGRESQL.
 
     OMP_NUM_THREADS=1 python -m benchmarks.postgresql [--counts 100000]
 """
@@ -12,6 +13,7 @@ without pauses. The server is started for the benchmark, or is that of SEESAY_TE
 from __future__ import annotations
 
 import os
+import struct
 import tempfile
 import time
 import uuid
@@ -39,9 +41,11 @@ from tests.search.stores import SERVER, server
 
 K = 10
 CLIENTS = 16
+MORE = 1000  # images of an update
 EF = 400  # of the searches, as in an index
 SHARES = {"": "none", "folder:half": "50 %", "folder:few": "1 %"}
 Search = Callable[[Vectors, str], NDArray[np.int64]]
+Update = Callable[[], object]
 Row = dict[str, Any]
 
 
@@ -58,13 +62,18 @@ def main() -> None:
         asked = np.concatenate([images, space.sentences(images)])
         vectors = space.images(count)
         best = {where: _best(vectors, asked, where) for where in SHARES}
+        more = space.images(MORE)
         with tempfile.TemporaryDirectory() as folder:
-            for way, search, about in _ways(Path(folder), address, vectors):
-                loads.append({"vectors": count, "way": way} | about)
-                if search is not None:
-                    for where, share in SHARES.items():
-                        measured = _measured(search, asked, where, best[where])
-                        searches.append({"vectors": count, "way": way, "filter": share} | measured)
+            for way, search, update, about in _ways(Path(folder), address, vectors, more):
+                for where, share in SHARES.items():
+                    if search is None:
+                        break
+                    measured = _measured(search, asked, where, best[where])
+                    searches.append({"vectors": count, "way": way, "filter": share} | measured)
+                    print(searches[-1], flush=True)  # a long run may be stopped
+                seconds = round(_seconds(update), 2) if update is not None else None
+                loads.append({"vectors": count, "way": way} | about | {f"{MORE:,} more s": seconds})
+                print(loads[-1], flush=True)
     report("postgresql-load", loads, options)
     report("postgresql", searches, options)
 
@@ -76,27 +85,36 @@ def _best(vectors: Vectors, asked: Vectors, where: str) -> NDArray[np.int64]:
     return rows[np.argsort(-scores, axis=1)[:, :K]] + 1
 
 
-def _ways(folder: Path, address: str, vectors: Vectors) -> Iterator[tuple[str, Search | None, Row]]:
-    """Yield each way to keep the vectors: its name, its search, and how it was loaded."""
+def _ways(
+    folder: Path, address: str, vectors: Vectors, more: Vectors
+) -> Iterator[tuple[str, Search | None, Update | None, Row]]:
+    """Yield each way to keep the vectors: its name, search and update, and how it was loaded."""
 
-    def of_index(store: Store) -> Search:
-        return lambda query, where: store.nearest("image", query, K, Filter.parse(where))[0]
+    def of_index(store: Store) -> tuple[Search, Update]:
+        def update() -> None:
+            fill(store, more, len(vectors))
+            store.settle("image")
+            store.nearest("image", more[0], K)
+
+        return lambda query, where: store.nearest("image", query, K, Filter.parse(where))[0], update
 
     with closing(create_store(folder / "index", "benchmark", "0", DIM)) as embedded:
         load, settle = _seconds(lambda: fill(embedded, vectors)), _seconds(lambda: embedded.settle("image"))
         size = sum(file.stat().st_size for file in (folder / "index").rglob("*") if file.is_file())
-        yield "a folder", of_index(embedded), _loaded(load, settle, size)
+        yield "a folder", *of_index(embedded), _loaded(load, settle, size)
         name = uuid.uuid4().hex[:12]
         with closing(create_store(f"{address}#b{name}", "benchmark", "0", DIM)) as database:
             load, settle = (
                 _seconds(lambda: fill(database, vectors)),
                 _seconds(lambda: database.settle("image")),
             )
-            yield "PostgreSQL", of_index(database), _loaded(load, settle, _size(address, f"seesay_b{name}"))
-        from_graph, DatabaseStore.graph_from = DatabaseStore.graph_from, len(vectors) + 1
+            size = _size(address, f"seesay_b{name}")
+            yield "PostgreSQL", *of_index(database), _loaded(load, settle, size)
+        from_graph, DatabaseStore.graph_from = DatabaseStore.graph_from, 2 * len(vectors)
         load = _seconds(lambda: Index(embedded).copy_to(f"{address}#c{name}"))
         DatabaseStore.graph_from = from_graph
-        yield "PostgreSQL, by seesay copy", None, _loaded(load, None, _size(address, f"seesay_c{name}"))
+        size = _size(address, f"seesay_c{name}")
+        yield "PostgreSQL, by seesay copy", None, None, _loaded(load, None, size)
     with ConnectionPool(address, min_size=CLIENTS, kwargs={"autocommit": True}, configure=_tuned) as pool:
         load, build = _bare(pool, f"bare_{name}", vectors)
 
@@ -109,7 +127,11 @@ def _ways(folder: Path, address: str, vectors: Vectors) -> Iterator[tuple[str, S
                 ).fetchall()
             return np.array([id_ for (id_,) in found], np.int64)
 
-        yield "bare pgvector", search, _loaded(load, build, _size(address, f"bare_{name}"))
+        def update() -> None:
+            with pool.connection() as connection:
+                _copy(connection, f"bare_{name}", more, len(vectors))
+
+        yield "bare pgvector", search, update, _loaded(load, build, _size(address, f"bare_{name}"))
     with psycopg.connect(address, autocommit=True) as connection:
         for schema in (f"seesay_b{name}", f"seesay_c{name}", f"bare_{name}"):
             connection.execute(f"DROP SCHEMA {schema} CASCADE")
@@ -122,18 +144,20 @@ def _bare(pool: ConnectionPool, schema: str, vectors: Vectors) -> tuple[float, f
         columns = f"id bigint PRIMARY KEY, half boolean, few boolean, data halfvec({DIM})"
         connection.execute(f"CREATE TABLE {schema}.vectors ({columns})")
 
-        def load() -> None:
-            with connection.cursor().copy(f"COPY {schema}.vectors FROM STDIN") as copy:
-                for i, vector in enumerate(vectors.astype(np.float16)):
-                    copy.write_row((i + 1, i % 2 == 0, i % 100 == 0, str(vector.tolist())))
-
         def build() -> None:
             graph = "USING hnsw (data halfvec_ip_ops) WITH (m = 16, ef_construction = 200)"
             connection.execute("SET maintenance_work_mem = '2GB'")
             connection.execute(f"CREATE INDEX graph ON {schema}.vectors {graph}")
             connection.execute(f"ANALYZE {schema}.vectors")
 
-        return _seconds(load), _seconds(build)
+        return _seconds(lambda: _copy(connection, schema, vectors)), _seconds(build)
+
+
+def _copy(connection: psycopg.Connection, schema: str, vectors: Vectors, first: int = 0) -> None:
+    with connection.cursor().copy(f"COPY {schema}.vectors FROM STDIN (FORMAT binary)") as copy:
+        copy.set_types(["int8", "bool", "bool", "bytea"])
+        for i, vector in enumerate(vectors.astype(">f2"), first):
+            copy.write_row((i + 1, i % 2 == 0, i % 100 == 0, struct.pack(">hh", DIM, 0) + vector.tobytes()))
 
 
 def _tuned(connection: psycopg.Connection) -> None:

@@ -1,3 +1,4 @@
+import json
 import os
 from pathlib import Path
 
@@ -5,9 +6,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from seesay.search import neighbours as files
+from seesay.search import store as stores
+from seesay.search.filters import Filter
 from seesay.search.hits import PageEnd
 from seesay.search.neighbours import Neighbours, scanned
 from seesay.search.places import create_store
+from seesay.search.sql_tables import AMONG_IDS
 from seesay.search.store import Store
 from seesay.search.writer import Content
 from tests.search.stores import put_photos
@@ -21,23 +26,29 @@ def unit(count: int, seed: int = 0) -> NDArray[np.float32]:
 
 
 @pytest.fixture
-def store(tmp_path: Path):
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for module in (stores, files):
+        monkeypatch.setattr(module, "_ROWS_AT_ONCE", 128)  # vectors come in several parts
     made = create_store(tmp_path, "noise", "1", DIM)
-    made.rows_at_once = 128  # vectors come in several parts
     yield made
     made.close()
 
 
 def neighbours(store: Store, tmp_path: Path) -> Neighbours:
-    """FAISS compares more than 500 vectors, and more than 100 changes are written to the file."""
+    """More than 100 changes are written to the file."""
     near = Neighbours(store, "image", tmp_path / "v.f16")
-    near.numpy_up_to, near.most_beside = 500, 100
+    near.most_beside = 100
     return near
 
 
 def put(store: Store, vectors: NDArray[np.float32], name: str = "a") -> None:
     rows = enumerate(vectors)
     put_photos(store, {f"{name}{i}": (f"{name}{i}-{row[0]}", Content(row, (1, 1))) for i, row in rows})
+
+
+def among(ids: NDArray[np.int64]) -> Filter:
+    """The filter that items with some ids match."""
+    return Filter(f"items.id {AMONG_IDS}", (json.dumps(ids.tolist()),))
 
 
 def everything(store: Store) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
@@ -87,13 +98,27 @@ def test_the_best_among_some_are_exact(store: Store, tmp_path: Path, count: int)
     stored, vectors = everything(store)
     for seed, share in enumerate((0.01, 0.3, 1.0)):
         chosen = np.random.default_rng(seed).random(count) <= share
-        among = np.concatenate([stored[chosen], [10_000]])
+        some = among(np.concatenate([stored[chosen], [10_000]]))
         for query in unit(3, seed=seed):
             scores = vectors[chosen] @ query
-            ids, found = near.search(query, 7, among)
+            ids, found = near.search(query, 7, some)
             np.testing.assert_array_equal(ids, stored[chosen][np.argsort(-scores)[:7]])
             np.testing.assert_allclose(found, np.sort(scores)[::-1][:7], rtol=1e-5, atol=1e-6)
-    assert len(near.search(unit(1)[0], 7, np.empty(0, np.int64))[0]) == 0
+    assert len(near.search(unit(1)[0], 7, among(stored[:0]))[0]) == 0
+
+
+def test_a_filter_is_read_once_until_the_index_changes(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(store, unit(300))
+    near, read, matching = neighbours(store, tmp_path), list[Filter](), store.matching
+    monkeypatch.setattr(store, "matching", lambda where: matching(read.append(where) or where))
+    where = Filter.parse("name:a1")
+    for round_ in (1, 2):
+        found = [near.search(query, 400, where)[0].tolist() for query in unit(5)]
+        assert all(sorted(ids) == matching(where).tolist() for ids in found)
+        assert len(read) == round_
+        put(store, unit(20, seed=round_), f"a1-{round_}")
 
 
 @pytest.mark.parametrize("count", [300, 900])
@@ -208,7 +233,7 @@ def test_few_ids_that_are_large_take_little_memory(store: Store, tmp_path: Path)
     near = neighbours(store, tmp_path)
     near.refresh()
     large = np.array([(1 << 45) + 595, 3], np.int64)
-    ids, _ = near.search(unit(1)[0], 2, np.sort(large))
+    ids, _ = near.search(unit(1)[0], 2, among(large))
     assert sorted(ids.tolist()) == sorted(large.tolist())
 
 
@@ -221,9 +246,9 @@ def test_a_new_process_maps_the_file_and_reads_only_the_changes_from_the_store(
     put(store, unit(2, seed=6), "a")
     with store.write() as writer:
         writer.delete([500])
-    read, parts = list[int](), store.parts
+    read, vectors = list[int](), store.vectors
     with monkeypatch.context() as patch:
-        patch.setattr(store, "parts", lambda ids: parts(read.extend(ids.tolist()) or ids))
+        patch.setattr(store, "vectors", lambda ids: vectors(read.extend(ids) or ids))
         again = neighbours(store, tmp_path)
         again.refresh()
     assert len(read) == 32
@@ -249,8 +274,8 @@ def test_the_file_is_written_again_only_once_much_has_changed(store: Store, tmp_
             each.refresh()
             for query in unit(5, seed=4):
                 assert_exact(each, store, query)
-            among = everything(store)[0][::3]
-            assert set(each.search(unit(1)[0], 50, among)[0]) <= set(among)
+            some = everything(store)[0][::3]
+            assert set(each.search(unit(1)[0], 50, among(some))[0]) <= set(some)
     put(store, unit(40, seed=22), "d")
     near.save()
     assert file.stat().st_ino != before

@@ -165,8 +165,7 @@ class FileStore(Store):
     ) -> Ranked:
         """See `Store`; every vector is compared."""
         self.check_process()
-        among = self.matching(where) if where.values else None
-        return self._near[kind].search(query, k, among, after)
+        return self._near[kind].search(query, k, where, after)
 
 
 def _identity_of(path: Path) -> tuple[int, int] | None:

@@ -12,6 +12,7 @@ import struct
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.paths import replacing
+from seesay.search.filters import EVERYTHING, Filter
 from seesay.search.hits import PageEnd, Ranked
 from seesay.search.sql_tables import Kind
 
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from seesay.search.store import Store
 
 _HEAD = struct.Struct("<16sqq")  # the index's identity, the generation, and the number of vectors
+
+_ROWS_AT_ONCE = 65_536
+_FILTERS = 16  # whose rows (a mask) are kept in memory until the index changes
 
 Halves = NDArray[np.float16]
 
@@ -35,12 +40,10 @@ class Neighbours:
 
     Attributes:
         generation: the store's generation that is searched; -1 before the first `refresh`.
-        numpy_up_to: the number of vectors up to which NumPy compares them: importing FAISS takes longer.
         most_beside: the number of changes, or a hundredth of the vectors if that is more, up to which they
             are read from the store and the file is not written again.
     """
 
-    numpy_up_to = 50_000
     most_beside = 10_000
 
     def __init__(self, store: Store, kind: Kind, file: Path) -> None:
@@ -48,10 +51,11 @@ class Neighbours:
         self._kind: Kind = kind
         self._lock = threading.RLock()
         self.generation = self._generation_of_file = -1
-        self._blocks: list[Halves] = [np.empty((0, store.dim), np.float16)]  # first those in the file
-        self._ids: NDArray[np.int64] = np.empty(0, np.int64)  # of the rows of all blocks
+        nothing = np.empty((0, store.dim), np.float16)
+        self._blocks: tuple[Halves, Halves] = nothing, nothing  # in the file, and beside it
+        self._ids: NDArray[np.int64] = np.empty(0, np.int64)  # of the rows of both
         self._alive: NDArray[np.bool_] = np.empty(0, np.bool_)  # rows that were not deleted or replaced
-        self._singles: NDArray[np.float32] | None = None  # the rows, for NumPy
+        self._passing = lru_cache(_FILTERS)(lambda where: np.isin(self._ids, store.matching(where)))
 
     def refresh(self) -> None:
         """Read what was written to the store since the last call."""
@@ -60,10 +64,14 @@ class Neighbours:
                 return
             self._map_file()
             changes = self._store.changes(self._kind, max(self.generation, 0))
-            self._alive &= np.isin(self._ids, changes.alive) & ~np.isin(self._ids, changes.ids)
-            for ids, rows in self._store.parts(changes.ids):
-                self._add(ids, rows)
+            alive = self._alive & np.isin(self._ids, changes.alive) & ~np.isin(self._ids, changes.ids)
+            ids, rows = self._store.vectors(changes.ids.tolist())
+            in_file, beside = self._blocks
+            self._blocks = in_file, np.concatenate([beside, rows]) if len(beside) else rows
+            self._ids = np.concatenate([self._ids, ids])
+            self._alive = np.concatenate([alive, np.ones(len(ids), np.bool_)])
             self.generation = changes.generation
+            self._passing.cache_clear()
 
     def save(self) -> None:
         """Write the file again if much has changed."""
@@ -81,54 +89,19 @@ class Neighbours:
         self,
         query: NDArray[np.float32],
         k: int,
-        among: NDArray[np.int64] | None = None,
+        where: Filter = EVERYTHING,
         after: PageEnd | None = None,
     ) -> Ranked:
-        """Return ids and scores of the `k` best items, see `Store.nearest`; of the ids `among`, if given."""
-        query = np.ascontiguousarray(query, np.float32)
+        """Return ids and scores of the `k` best items that match a filter, see `Store.nearest`."""
         with self._lock:
             self.refresh()
-            rows = self._alive if among is None else self._alive & np.isin(self._ids, among)
-            if after is None:
-                return self._best(query, k, rows)
-            return next_page(lambda asked: self._best(query, asked, rows), k, after)
-
-    def _best(self, query: NDArray[np.float32], k: int, rows: NDArray[np.bool_]) -> Ranked:
-        """Return the ids and scores of the `k` best of some rows (a mask), in order."""
-        count = int(np.count_nonzero(rows))
-        asked = min(k + 1, count)
-        while True:
-            at, scores = self._nearest(query, asked, rows)
-            order = np.lexsort((self._ids[at], -scores))
-            at, scores = at[order], scores[order]
-            # Of equal scores those with the lowest ids are wanted: ask for all of them.
-            if len(at) < asked or asked == count or scores[-1] < scores[k - 1]:
-                return self._ids[at[:k]], scores[:k]
-            asked = min(2 * asked, count)
-
-    def _nearest(self, query: NDArray[np.float32], k: int, rows: NDArray[np.bool_]) -> Ranked:
-        """Return the numbers and scores of the `k` best of some rows, in any order; of ties any."""
-        if k == 0:
-            return np.empty(0, np.int64), np.empty(0, np.float32)
-        if len(rows) > self.numpy_up_to:
-            at, scores = scanned(self._blocks, query, k, None if rows.all() else rows)
-        else:
-            if self._singles is None:
-                self._singles = np.concatenate(self._blocks).astype(np.float32)
-            # Unlike a product of matrices, it gives equal vectors equal scores wherever they stand.
-            every = np.where(rows, np.vecdot(self._singles, query), -np.inf)
-            at = np.argpartition(-every, k - 1)[:k]
-            scores = every[at]
-        found = np.isfinite(scores)  # a file of somebody else may contain anything
-        return at[found], scores[found]
-
-    def _add(self, ids: NDArray[np.int64], rows: Halves) -> None:
-        self._ids = np.concatenate([self._ids, ids])
-        self._alive = np.concatenate([self._alive, np.ones(len(ids), np.bool_)])
-        if len(self._blocks) > 1 and len(self._blocks[-1]) < self._store.rows_at_once:
-            rows = np.concatenate([self._blocks.pop(), rows])
-        self._blocks.append(rows)
-        self._singles = None
+            blocks, ids, rows = self._blocks, self._ids, self._alive
+            if where.values:
+                rows = rows & self._passing(where)
+        query = np.ascontiguousarray(query, np.float32)  # compared by several threads at once
+        if after is None:
+            return _best(blocks, ids, query, k, rows)
+        return next_page(lambda asked: _best(blocks, ids, query, asked, rows), k, after)
 
     def _map_file(self) -> None:
         """Take the vectors in the file, unless it is cut, of another index, or taken or outdated already."""
@@ -144,19 +117,41 @@ class Neighbours:
             rows = np.asarray(np.memmap(opened, "<f2", "r", start, (count, dim)))
             self.generation = self._generation_of_file = generation
             self._ids, self._alive = ids, np.ones(count, np.bool_)
-            self._blocks, self._singles = [rows], None
+            self._blocks = rows, rows[:0]
+            self._passing.cache_clear()
 
     def _write_file(self) -> None:
-        ends = np.cumsum([len(rows) for rows in self._blocks])[:-1]
+        ends = [len(self._blocks[0])]
         kept = zip(self._blocks, np.split(self._alive, ends), strict=True)
         with replacing(self._file) as beside, beside.open("wb") as opened:
             identity, ids = bytes.fromhex(self._store.meta["identity"]), self._ids[self._alive]
             opened.write(_HEAD.pack(identity, self.generation, len(ids)))
             opened.write(ids.astype("<i8").tobytes())
             for rows, alive in kept:
-                for start in range(0, len(rows), self._store.rows_at_once):
-                    part = slice(start, start + self._store.rows_at_once)
+                for start in range(0, len(rows), _ROWS_AT_ONCE):
+                    part = slice(start, start + _ROWS_AT_ONCE)
                     opened.write(rows[part][alive[part]].astype("<f2").tobytes())
+
+
+def _best(
+    blocks: Sequence[Halves],
+    ids: NDArray[np.int64],
+    query: NDArray[np.float32],
+    k: int,
+    rows: NDArray[np.bool_],
+) -> Ranked:
+    """Return the ids and scores of the `k` best of some rows (a mask), in order."""
+    count = int(np.count_nonzero(rows))
+    asked = min(k + 1, count)
+    while asked:
+        at, scores = scanned(blocks, query, asked, None if count == len(rows) else rows)
+        order = np.lexsort((ids[at], -scores))
+        at, scores = at[order], scores[order]
+        # Of equal scores those with the lowest ids are wanted: ask for all of them.
+        if len(at) < asked or asked == count or scores[-1] < scores[k - 1]:
+            return ids[at[:k]], scores[:k]
+        asked = min(2 * asked, count)
+    return np.empty(0, np.int64), np.empty(0, np.float32)
 
 
 def scanned(
@@ -169,7 +164,7 @@ def scanned(
     Args:
         blocks: of vectors, (n, dim) each.
         query: (dim,).
-        k: at most the number of rows.
+        k: at least 1, at most the number of rows.
         rows: a mask of the rows that are compared; by default all.
     """
     import faiss as stubbed  # here, as it takes long
@@ -195,7 +190,8 @@ def scanned(
     if len(at) > k:
         kept = np.argpartition(-scores, k - 1)[:k]
         at, scores = at[kept], scores[kept]
-    return at, scores
+    found = np.isfinite(scores)  # a file of somebody else may contain anything
+    return at[found], scores[found]
 
 
 def next_page(best: Callable[[int], Ranked], k: int, after: PageEnd) -> Ranked:

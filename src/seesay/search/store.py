@@ -32,6 +32,7 @@ from seesay.search.roots import Root, is_possible
 from seesay.search.sql_tables import AMONG_IDS, AMONG_TEXTS, Kind
 from seesay.search.writer import Connection, Writer
 
+_ROWS_AT_ONCE = 65_536  # vectors
 MOST_ROOTS = 1000  # folders of an index
 _HEX = re.compile("[0-9a-f]{32}")
 _COPIED = 2000  # rows at once
@@ -56,15 +57,11 @@ _META = {  # that each index has
 }
 
 
-Parts = Iterable[tuple[NDArray[np.int64], NDArray[np.float16]]]
-"""Ids (n,) and vectors (n, dim) of many items, some at a time."""
-
-
 @dataclass(frozen=True, slots=True)
 class Changes:
     """Changes up to `generation`: the `ids` (m,) written, and all `alive` ids (n,), in order.
 
-    Vectors (`Store.vectors`, `Store.parts`) are read later, in the state at that later time.
+    Vectors (`Store.vectors`) are read later, in the state at that later time.
     """
 
     generation: int
@@ -85,10 +82,8 @@ class Store(ABC):
         place: see above.
         meta: as it was when the index was opened.
         dim: the length of the vectors.
-        rows_at_once: vectors in each of the `parts`.
     """
 
-    rows_at_once = 65_536
     _half, _head = "<f2", b""
     """The type of a vector's numbers, and what comes before them."""
 
@@ -209,7 +204,7 @@ class Store(ABC):
         """Return the vectors (n, dim) of what `vectors` keeps; raise a ValueError for another length."""
         start = len(self._head)
         if any(len(each) != start + 2 * self.dim for each in data):
-            raise ValueError
+            raise ValueError("vectors of a wrong length")
         numbers = np.frombuffer(b"".join(each[start:] for each in data), self._half)
         return numbers.reshape(len(data), self.dim).astype(np.float16)
 
@@ -382,25 +377,20 @@ class Store(ABC):
 
     def vectors(self, ids: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
         """Return the existing ids (n,), in order, and their vectors, (n, dim)."""
-        with self._read() as connection:
-            rows = connection.execute(
-                f"""SELECT items.id, data FROM items JOIN vectors ON vectors.id = items.vector
-                WHERE items.id {AMONG_IDS} ORDER BY items.id""",
-                (_as_json(ids),),
-            ).fetchall()
-        found = np.fromiter((id_ for id_, _ in rows), np.int64, len(rows))
-        try:
-            vectors = self._unpacked([data for _, data in rows])
-        except (ValueError, TypeError) as error:
-            raise self._damaged("vectors of a wrong length") from error
-        if not np.isfinite(vectors).all():  # a search would find nothing, or anything
+        existing, vectors, count = np.empty(len(ids), np.int64), np.empty((len(ids), self.dim), np.float16), 0
+        query = f"""SELECT items.id, data FROM items JOIN vectors ON vectors.id = items.vector
+            WHERE items.id {AMONG_IDS} ORDER BY items.id"""
+        for start in range(0, len(ids), _ROWS_AT_ONCE):
+            some = _as_json(ids[start : start + _ROWS_AT_ONCE])
+            with self._read() as connection:
+                rows = connection.execute(query, (some,)).fetchall()
+                here = slice(count, count + len(rows))
+                existing[here] = [id_ for id_, _ in rows]
+                vectors[here] = self._unpacked([data for _, data in rows])
+            count += len(rows)
+        if not np.isfinite(vectors[:count]).all():  # a search would find nothing, or anything
             raise self._damaged("vectors that are not finite")
-        return found, vectors
-
-    def parts(self, ids: NDArray[np.int64]) -> Parts:
-        """Iterate in parts over the existing ids (n,) and their vectors (n, dim)."""
-        for start in range(0, len(ids), self.rows_at_once):
-            yield self.vectors(ids[start : start + self.rows_at_once].tolist())
+        return existing[:count], vectors[:count]
 
     def paths(self, root: Root) -> dict[str, int]:
         """Return the paths of a folder's images with the sizes of their files in bytes."""
