@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 from torch.utils.data import DataLoader
 
-from seesay.data.feature_pairs import FeaturePairs
 from seesay.losses import ContrastiveLoss, SoftMarginLoss
 from seesay.metrics import RetrievalMetrics, bootstrap, embedding_ranks, paired_test
+from seesay.training.feature_pairs import FeaturePairs
 
 EPOCHS = 10
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
-from seesay.data.feature_pairs import FeaturePairs
 from seesay.errors import SeesayError
+from seesay.training.feature_pairs import FeaturePairs
 
 ROOT = Path(__file__).parents[1]
 

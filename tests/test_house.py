@@ -123,7 +123,7 @@ def test_searching_and_serving_import_the_core_alone():
     own = {name.replace("_", "-") for name in sys.stdlib_module_names}
     for path, text in SOURCES.items():
         first = path.relative_to(ROOT / "src/seesay").parts[0]
-        if first in core and path.name not in ("cluster.py", "postgresql.py", "feature_pairs.py"):
+        if first in core and path.name not in ("cluster.py", "postgresql.py"):
             assert _imported(ast.parse(text), anywhere=False) - own <= _declared()[""], path
 
 

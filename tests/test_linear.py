@@ -16,7 +16,7 @@ from pillow_heif import register_heif_opener
 
 from seesay.data.images import EncodedImage, file_format
 from seesay.data.readers import READERS, read_corpus
-from seesay.data.readers.files import parse_json
+from seesay.data.texts import parse_json
 from seesay.errors import ImageError, SeesayError
 from seesay.paths import open_file
 from seesay.search import filters, query

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from seesay import encoders, losses, matchers, metrics, search  # noqa: F401
     from seesay._api import evaluate, load, train
     from seesay.data.corpus import Corpus
-    from seesay.data.memory import corpus_of
-    from seesay.data.readers import read_corpus
+    from seesay.data.readers import corpus_of, read_corpus
     from seesay.errors import ImageError, SeesayError
     from seesay.progress import show_progress
     from seesay.runs.run import Run
@@ -53,8 +52,7 @@ __getattr__, __dir__ = lazy_names(
         "": ("encoders", "losses", "matchers", "metrics", "search"),
         "_api": ("evaluate", "load", "train"),
         "data.corpus": ("Corpus",),
-        "data.memory": ("corpus_of",),
-        "data.readers": ("read_corpus",),
+        "data.readers": ("corpus_of", "read_corpus"),
         "errors": ("ImageError", "SeesayError"),
         "progress": ("show_progress",),
         "runs.run": ("Run",),

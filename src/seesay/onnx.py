@@ -32,8 +32,8 @@ class Session:
 
     brought = ""  # the digest of the file, if a run has brought it
 
-    def __init__(self, path: Path, threads: int) -> None:
-        self._path, self._threads = path, threads
+    def __init__(self, path: Path, threads: int, arena: bool = True) -> None:
+        self._path, self._threads, self._arena = path, threads, arena
         self._session: InferenceSession | None = None
 
     def file(self) -> Path:
@@ -50,7 +50,7 @@ class Session:
         """
         with _opening:
             if self._session is None:
-                self._session = _opened(self.file(), self._threads)
+                self._session = _opened(self.file(), self._threads, self._arena)
         computed: list[NDArray[np.float32]] = self._session.run(outputs, dict(inputs))
         return computed
 
@@ -105,9 +105,9 @@ class Packaged(Session):
 
 
 @lru_cache(maxsize=8)
-def _opened(path: Path, threads: int) -> InferenceSession:
+def _opened(path: Path, threads: int, arena: bool) -> InferenceSession:
     """Open a session, or return the one that another encoder has opened of the same file."""
-    return onnx_session(path, threads)
+    return onnx_session(path, threads, arena=arena)
 
 
 def trace(
@@ -152,11 +152,13 @@ def onnx_session(
     threads: int,
     remedy: str = "delete it, and it is exported again",
     weights: Mapping[str, NDArray[np.float32]] | None = None,
+    arena: bool = True,
 ) -> InferenceSession:
     """Open a session on the CPU whose calls take that many threads, or for 0 all cores.
 
     `remedy` says what to do about a damaged file. `weights` are those that the graph names but does not
-    contain; optimisations of the graph that take longer than they save in one call are then left out.
+    contain; optimisations of the graph that take longer than they save in one call are then left out. Without
+    `arena`, memory is given back after each call: inputs of all sizes would leave that of the largest.
 
     Raises:
         SeesayError: the file is missing or damaged, or its graph has control flow or unknown operators.
@@ -170,6 +172,7 @@ def onnx_session(
     # spinning, a sentence takes little more than half the processor time, and is as fast on an idle machine.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 4  # what fails is raised as well
+    options.enable_cpu_mem_arena = arena
     try:
         if weights is not None:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC

@@ -18,8 +18,7 @@ from pillow_heif import register_heif_opener
 
 from seesay.data.colours import conversion_of
 from seesay.data.decoders import PHOTOS
-from seesay.data.images import MAX_PIXELS, EncodedImage, content_key, decode
-from seesay.data.sources import MAX_BYTES, FileSource
+from seesay.data.images import MAX_BYTES, MAX_PIXELS, EncodedImage, FileSource, content_key, decode
 from seesay.errors import ImageError, UnavailableImageError
 
 
@@ -627,6 +626,48 @@ def test_a_picture_is_complete_without_the_end_of_its_container(format, picture)
     for cut in (len(alone) // 2, len(alone) // 3):
         with pytest.raises(ImageError, match="damaged"):
             decode(alone[:-cut], "a")
+
+
+def with_exif_last(avif: bytes) -> bytes:
+    """An AVIF file whose EXIF follows its picture, as libheif writes it; Pillow puts it first."""
+    first = avif.index(b"mdat") + 4
+    at = avif.index(struct.pack(">I", first)) + 4  # in the table of places
+    size = int.from_bytes(avif[at : at + 4], "big")
+    head = avif[: first + size].replace(
+        struct.pack(">II", first, size), struct.pack(">II", len(avif) - size, size)
+    )
+    head = head.replace(struct.pack(">I", first + size), struct.pack(">I", first))
+    return head[:first] + avif[first + size :] + avif[first : first + size]
+
+
+@pytest.mark.parametrize("part", [0.99, 0.9, 0.5, 0.1])
+@pytest.mark.parametrize("format", ["AVIF", "HEIF", "WEBP", "TIFF", "JPEG", "PNG", "GIF", "JPEG2000"])
+def test_a_cut_file_is_refused_unless_its_picture_is_whole(format, part):
+    """With EXIF of a fifth of the file behind the picture, where the format has it there."""
+    register_heif_opener()
+    image = Image.effect_noise((300, 200), 90).convert("RGB")
+    exif = Image.Exif()
+    size = len(encode(image, format)) // 4
+    exif[0x010F] = "A" * size
+    data = encode(image, format, **({"exif": exif} if format in ("AVIF", "HEIF", "WEBP") else {}))
+    data = with_exif_last(data) if format == "AVIF" else data
+    is_whole = format in ("AVIF", "HEIF", "WEBP") and part >= 0.9
+    cut = data[: int(len(data) * part)]
+    if is_whole:
+        np.testing.assert_array_equal(decode(cut, "a"), decode(data, "a"))
+    else:
+        with pytest.raises(ImageError, match="damaged"):
+            decode(cut, "a")
+
+
+def test_an_avif_file_that_lacks_its_picture_is_refused_however_it_ends():
+    """Its decoder shows something if nothing but the beginning of the picture is missing."""
+    image = photo().convert("RGBA")
+    image.putalpha(Image.linear_gradient("L").resize(image.size))
+    data = encode(image, "AVIF")
+    for cut in range(1, len(data) - 64, 7):
+        with pytest.raises(ImageError, match="damaged"):
+            decode(data[:-cut], "a")
 
 
 def test_content_key_is_of_the_bytes():

@@ -8,9 +8,9 @@ import pillow_heif
 import pytest
 from PIL import Image
 
+from seesay.data.files import FORMATS, IMAGE_SUFFIXES, unread_kind
 from seesay.data.images import EncodedImage, decode
 from seesay.data.readers import read_corpus
-from seesay.data.suffixes import FORMATS, IMAGE_SUFFIXES, unread_kind
 from seesay.errors import ImageError
 from seesay.search.folder_images import images_in
 

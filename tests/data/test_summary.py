@@ -8,9 +8,9 @@ import pytest
 from PIL import Image
 
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
+from seesay.data.images import FileSource
 from seesay.data.readers import read_corpus
 from seesay.data.readers.builder import EMPTY_SENTENCE
-from seesay.data.sources import FileSource
 from seesay.data.summary import BROKEN, LEAK, NOT_FINITE, SAME_CONTENT, summarise
 
 

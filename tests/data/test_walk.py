@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from seesay.data.corpus import Issues
+from seesay.data.images import FileSource
 from seesay.data.readers import read_corpus
 from seesay.data.readers.finder import AMBIGUOUS, NOT_FOLLOWED, ImageFinder
-from seesay.data.sources import FileSource
 from seesay.errors import SeesayError
 from seesay.search.folder_images import check_has_images
 from tests.linear import check_linear

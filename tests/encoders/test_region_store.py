@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from seesay.arrays import Vectors
 from seesay.data.corpus import CorpusImage
-from seesay.data.images import decode
-from seesay.data.sources import FileSource
+from seesay.data.images import FileSource, decode
 from seesay.encoders import stores
 from seesay.encoders.proposals import propose
 from seesay.encoders.regions import Boxes, RegionEncoder, Regions, fill_regions, region_store

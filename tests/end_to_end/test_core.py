@@ -212,7 +212,6 @@ for path in sorted(root.rglob("*.py")):
 """
 # They compute with PyTorch, and are imported where it is there.
 NEED_PYTORCH = {
-    "seesay.data.feature_pairs",
     "seesay.encoders.networks",
     "seesay.runs.export",
     "seesay.runs.predictions",

@@ -11,8 +11,8 @@ import pytest
 from torch import nn
 
 from seesay.data.corpus import Corpus
+from seesay.data.images import FileSource
 from seesay.data.readers import read_corpus
-from seesay.data.sources import FileSource
 from seesay.errors import SeesayError
 from seesay.protocols.evaluate import evaluate, open_entry
 from seesay.recipes.load import settings_digest

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seesay.data.images import decode
+from seesay.data.images import FileSource, decode
 from seesay.data.readers import read_corpus
-from seesay.data.sources import FileSource
 from seesay.encoders.proposals import propose
 from seesay.encoders.regions import load_region_encoder
 from seesay.errors import SeesayError

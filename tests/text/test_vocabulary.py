@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seesay.data.characters import composed
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.data.readers import read_corpus
+from seesay.data.texts import composed
 from seesay.errors import SeesayError
 from seesay.text.tokens import replace_words, tokenize
 from seesay.text.vocabulary import (

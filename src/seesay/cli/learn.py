@@ -50,7 +50,7 @@ def train(
 
     start = load_run(start_from) if start_from is not None else None
     corpus = reading.read(data or opt.HERE, phrases=learns_phrases(recipe))
-    console.print_left_out(corpus.issues)
+    console.print_omissions(corpus.issues)
     resolved = load_recipe(recipe, corpus.name, change or ())
     if line := settings_line(resolved.name, [resolved]):
         console.tell(line)

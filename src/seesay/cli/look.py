@@ -43,7 +43,7 @@ def data(
         console.print_json(summary | words)
     else:
         console.print_corpus(summary, **words)
-        console.print_left_out(corpus.issues)
+        console.print_omissions(corpus.issues)
     if check and any(found["is_omission"] for found in summary["issues"].values()):
         raise typer.Exit(opt.NOTHING_FOUND)
 
@@ -93,7 +93,7 @@ def concepts(
     as_json: opt.Json = False,
 ) -> None:
     """List the likeliest concepts that a run sees in an image; print score, part of speech and word."""
-    from seesay.data.sources import FileSource
+    from seesay.data.images import FileSource
     from seesay.runs.load import load_run
     from seesay.runs.predictions import image_concepts
 

@@ -180,7 +180,7 @@ def print_training(summary: TrainingSummary, folder: Path, outside: bool = False
 
 def print_update(place: str, report: UpdateReport, added: int, images: int, sentences: int) -> None:
     """Print what `seesay index` did, with `added` sentences, and what the index holds now."""
-    from seesay.data.suffixes import unread_lines
+    from seesay.data.files import unread_lines
 
     counts = {name: getattr(report, name) for name in ("added", "changed", "moved", "deleted", "unchanged")}
     changes = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing new"
@@ -264,20 +264,12 @@ def print_corpus(
         out.print(line, highlight=False, markup=False)
 
 
-def print_left_out(issues: Issues) -> None:
-    """Print on standard error which rows of a table are left out, and what else is lost, if anything."""
-    if issues.left_out:
-        tell(f"{len(issues.left_out)} of {issues.rows} rows left out:")
-        _print_some(issues.left_out)
-    rows = tuple(f"{line.partition(': ')[0]} " for line in issues.left_out)
-    lines = [
-        f"{issues.counts[kind]} × {kind}: {others[0]}"
-        for kind in issues.omissions
-        if (others := [place for place in issues.examples[kind] if not f"{place} ".startswith(rows)])
-    ]
-    if lines:
-        tell("Not everything is used:")
-        _print_some(lines)
+def print_omissions(issues: Issues) -> None:
+    """Print on standard error what a corpus lacks of what its files list, if anything."""
+    for kind in issues.omissions:
+        count, places = issues.counts[kind], issues.examples[kind]
+        tell(f"{count} × {kind}{', such as' if count > len(places) else ''}:")
+        _print_some(places)
 
 
 def print_info(info: Mapping[str, Any]) -> None:

@@ -253,7 +253,7 @@ def _query(text: str, where: str | None) -> tuple[Query | None, str | None]:
     The query is None if there are only conditions. The name of an image file means that image, whatever signs
     it contains.
     """
-    from seesay.data.suffixes import is_image
+    from seesay.data.files import is_image
     from seesay.search import Query
     from seesay.search.filters import split_typed
 
@@ -307,7 +307,7 @@ def ground(
     as_json: opt.Json = False,
 ) -> None:
     """Locate the phrases of a sentence in an image; print probability, box (x1 y1 x2 y2) and phrase."""
-    from seesay.data.sources import FileSource
+    from seesay.data.images import FileSource
     from seesay.grounding import FORMATS, load_grounder, write_groundings
     from seesay.paths import check_file, check_output
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,10 +14,16 @@ from numpy.typing import NDArray
 
 from seesay.data.boxes import enclosing
 from seesay.data.features import FeatureRows
-from seesay.data.sources import Source
+from seesay.data.images import Source
 from seesay.errors import SeesayError
 
 SPLITS = ("train", "val", "test")
+_ALIASES = (
+    dict.fromkeys(("train", "training", "trn", "restval"), "train")  # COCO's restval is trained on
+    | dict.fromkeys(("val", "valid", "validation", "dev"), "val")
+    | dict.fromkeys(("test", "testing"), "test")
+)
+_WORD = re.compile(r"[a-z]+")
 
 
 Box = tuple[float, float, float, float]
@@ -72,14 +79,11 @@ class Issues:
     """Data-quality issues that a reader found: the count of each kind and the first places of each.
 
     Kinds are short descriptions, such as "image listed but missing" or "empty sentence"; those that lose
-    something are an `Omission`. For tables, `rows` is the number of rows, and `left_out` has the places of
-    unusable rows.
+    something are an `Omission`.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
-    rows: int = 0
-    left_out: list[str] = field(default_factory=list)
 
     @property
     def omissions(self) -> list[str]:
@@ -92,21 +96,6 @@ class Issues:
         places = self.examples.setdefault(kind, [])
         if len(places) < 5:
             places.append(where)
-
-    def leave_out(self, kind: str, where: str) -> None:
-        """Count an issue that makes a row unusable, and keep its place."""
-        self.add(kind, where)
-        self.left_out.append(where)
-
-
-def in_seeded_order(names: Iterable[str]) -> list[str]:
-    """Sort distinct names by a hash, which does not depend on their order: the same on every machine."""
-
-    def key(name: str) -> tuple[bytes, str]:
-        text = f"0:{name}".encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(text, digest_size=16).digest(), name
-
-    return sorted(set(names), key=key)
 
 
 @dataclass(frozen=True)
@@ -230,3 +219,38 @@ class Corpus:
     def enclosing_boxes(self) -> NDArray[np.float32]:
         """Return the enclosing box of each phrase, (n_sentences, 4)."""
         return np.array([s.box for s in self.sentences], np.float32).reshape(-1, 4)
+
+
+def canonical_split(name: str, where: str) -> str:
+    """Return `train`, `val` or `test` for any of the usual names; raise SeesayError for other names."""
+    split = _ALIASES.get(name.strip().lower())
+    if split is None:
+        raise SeesayError(f"{where}: split '{name}' is unknown; use train, val or test.")
+    return split
+
+
+def split_in_name(name: str) -> str | None:
+    """Return the split in a file name such as `captions_val2014.json`; None if there is none or several."""
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
+    found = {_ALIASES[word] for word in _WORD.findall(spaced) if word in _ALIASES}
+    return found.pop() if len(found) == 1 else None
+
+
+def in_seeded_order(names: Iterable[str]) -> list[str]:
+    """Sort distinct names by a hash, which does not depend on their order: the same on every machine."""
+
+    def key(name: str) -> tuple[bytes, str]:
+        text = f"0:{name}".encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(text, digest_size=16).digest(), name
+
+    return sorted(set(names), key=key)
+
+
+def seeded_splits(names: Iterable[str]) -> dict[str, str]:
+    """Split images 80/10/10 by a hash of their names; of three or more, each split has at least one."""
+    ranked = in_seeded_order(names)
+    tenth = max(len(ranked) // 10, 1) if len(ranked) >= 3 else 0
+    return {
+        name: "val" if rank < tenth else "test" if rank < 2 * tenth else "train"
+        for rank, name in enumerate(ranked)
+    }

@@ -1,4 +1,4 @@
-"""Encoded images, and how they become pixels: 8-bit RGB, upright.
+"""Encoded images: where their bytes are, and how they become pixels: 8-bit RGB, upright.
 
 - EXIF rotation is applied, transparency becomes white, and only the first frame of an animation is used.
 - Colours are converted to sRGB: see `colours.py`.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -22,30 +23,86 @@ from fractions import Fraction
 from functools import cache, cached_property
 from io import FileIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import ExifTags, Image, UnidentifiedImageError
 
 from seesay.data.colours import is_converted_alike
+from seesay.data.files import FORMATS, RAW_SUFFIXES, SIGNATURE_BYTES, format_of
 from seesay.data.pixels import decode_jpeg, to_rgb, turned
 from seesay.data.raw import developed, is_raw
-from seesay.data.suffixes import FORMATS, RAW_SUFFIXES, SIGNATURE_BYTES, format_of
 from seesay.errors import ImageError, UnavailableImageError, first_line
+from seesay.paths import open_file
 
+MAX_BYTES = 1 << 29  # of an encoded image: a larger file is not a photograph
 MAX_PIXELS = 178_956_970  # width × height; Pillow's decompression bomb guard raises above it, too
 _RAW_HEAD = 1 << 16  # bytes that hold the tags by which raw photos are recognised
 _MOST_EXIF = 100  # blocks, which Pillow joins one by one; a photo has one, and one in each photo inside
 _Exif = ExifTags.Base
 _MAX_CHARACTERS = 100
 _TIME = re.compile(r"[0-9]{4}(:[0-9]{2}){2} [0-9]{2}(:[0-9]{2}){2}")
-_MOST_MISSING = 16 << 20  # bytes at the end of a file that may be others than those of its picture
+_METADATA = re.compile(rb"(infe.{8})(?:Exif|mime)", re.DOTALL)  # a part of an AVIF or HEIC file
 
 
 def content_key(data: bytes) -> str:
     """Hash the encoded bytes: 32 hexadecimal digits that identify an image everywhere in seesay."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySource:
+    """An encoded image in memory."""
+
+    data: bytes
+
+    def read(self) -> bytes:
+        """Return the encoded image."""
+        return self.data
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    """One image in a file of its own, which must not leave the folder `inside`, if one is given."""
+
+    path: Path
+    inside: Path | None = None
+
+    def open(self) -> FileIO:
+        """Open the file; see `open_file`, also for the errors of the system that it raises."""
+        return open_file(self.path, self.inside)
+
+    def read(self) -> bytes:
+        """Return the file's bytes.
+
+        Raises:
+            ImageError: the path is invalid, or the file is too large.
+            UnavailableImageError: the file cannot be read.
+        """
+        try:
+            with self.open() as file:
+                return read_image(file)
+        except OSError as error:
+            raise UnavailableImageError(f"{self.path}: cannot be read ({error.strerror}).") from error
+        except ValueError as error:
+            raise ImageError(f"{self.path}: cannot be a path ({first_line(error)}).") from error
+
+
+Source: TypeAlias = FileSource | MemorySource
+
+
+def read_image(file: FileIO) -> bytes:
+    """Return the bytes of an opened file from its beginning.
+
+    Raises:
+        ImageError: it is too large.
+        OSError: it cannot be read.
+    """
+    file.seek(0)
+    if os.fstat(file.fileno()).st_size > MAX_BYTES:
+        raise ImageError(f"{file.name}: at most {MAX_BYTES} bytes are read, and it has more.")
+    return file.readall()
 
 
 class EncodedImage:
@@ -156,23 +213,7 @@ class EncodedImage:
 
     @cached_property
     def _parsed(self) -> Image.Image:
-        return parse_header(self._whole, self.name, self._max_pixels)
-
-    @property
-    def _whole(self) -> bytes:
-        """The bytes with others for those that are cut off, if the picture is the same whatever they are."""
-        data = self._developed
-        missing = _stated_size(data) - len(data)
-        if not 0 < missing <= _MOST_MISSING:
-            return data
-        with suppress(Exception):  # Pillow's plugins raise nearly anything on damaged files
-            dark, light = (
-                to_rgb(parse_header(data + filler * missing, self.name, self._max_pixels))
-                for filler in (b"\0", b"\xff")
-            )
-            if np.array_equal(dark, light):
-                return data + bytes(missing)
-        return data
+        return parse_header(_without_cut_parts(self._developed), self.name, self._max_pixels)
 
     @cached_property
     def _exif(self) -> Image.Exif:
@@ -185,20 +226,23 @@ class EncodedImage:
         return Image.Exif()
 
 
-def _stated_size(data: bytes) -> int:
-    """Return the size in bytes that a WebP or HEIC file states; 0 for other files.
+def _without_cut_parts(data: bytes) -> bytes:
+    """Return a WebP, AVIF or HEIC file; if it is cut off, without its last part, or without its metadata.
 
-    In an AVIF file the pixels come last, and its decoder may conceal that they are cut off.
+    Its decoder refuses a file that lacks anything, even EXIF; of the rest, it says if the picture is whole.
     """
-    if data[:4] == b"RIFF":
-        return 8 + int.from_bytes(data[4:8], "little")
-    end = 0
-    while data[4:8] == b"ftyp" and b"avi" not in data[8:64] and end < len(data):
-        size = int.from_bytes(data[end : end + 4], "big")
-        if size < 8:  # up to the end of the file, or in 64 bits
-            return 0
-        end += size
-    return end
+    if data[:4] == b"RIFF" and len(data) < 8 + int.from_bytes(data[4:8], "little"):
+        data, end, after = data + b"\0", 12, 12  # the zero that follows a part of odd size
+        while after <= len(data):
+            end, size = after, int.from_bytes(data[after + 4 : after + 8], "little")
+            after += 8 + size + size % 2
+        return b"RIFF" + (end - 8).to_bytes(4, "little") + data[8:end]
+    start = end = 0
+    while data[4:8] == b"ftyp" and end < len(data):
+        start, end = end, end + int.from_bytes(data[end : end + 4], "big")
+        if end < start + 8:  # up to the end of the file, or in 64 bits
+            return data
+    return _METADATA.sub(rb"\1free", data[:start]) + data[start:] if end > len(data) else data
 
 
 @dataclass(frozen=True, slots=True, eq=False)

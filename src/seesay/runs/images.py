@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from seesay.data.characters import LONE_SURROGATE
+from seesay.data.images import FileSource
 from seesay.data.pixels import to_rgb
-from seesay.data.sources import FileSource
+from seesay.data.texts import LONE_SURROGATE
 from seesay.device import default_device
 from seesay.encoders.images.base import Arrays, ImageEncoder, load_image_encoder
 from seesay.encoders.settings import EncoderSettings

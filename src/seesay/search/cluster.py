@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from seesay.data.sources import FileSource
+from seesay.data.images import FileSource
 from seesay.encoders.images.cluster import Columns, Work, check_fingerprint, done_on_cluster
 from seesay.encoders.images.encode import sources_of
 from seesay.encoders.stores import CHUNK

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any, Self
 
-from seesay.data.characters import LONE_SURROGATE
+from seesay.data.texts import LONE_SURROGATE
 from seesay.errors import QueryError, did_you_mean
 
 MAX_CHARACTERS = 500

@@ -9,9 +9,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from seesay.data.sources import FileSource
-from seesay.data.suffixes import EXCLUDED, IMAGE_SUFFIXES, LEFT_OUT, is_image, unread_kind, unread_lines
-from seesay.data.walk import pattern_of, walk_files
+from seesay.data.files import (
+    EXCLUDED,
+    IMAGE_SUFFIXES,
+    LEFT_OUT,
+    is_image,
+    pattern_of,
+    unread_kind,
+    unread_lines,
+    walk_files,
+)
+from seesay.data.images import FileSource
 from seesay.errors import SeesayError
 from seesay.paths import is_folder
 from seesay.seal import seal

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.arrays import Vector
-from seesay.data.images import DecodedImage, EncodedImage
-from seesay.data.sources import FileSource
+from seesay.data.images import DecodedImage, EncodedImage, FileSource
 from seesay.errors import ImageError, QueryError, SeesayError
 from seesay.runs.run import Run
 from seesay.search.query import Embedded, Image, Query, Text

@@ -19,8 +19,8 @@ from typing import Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.characters import LONE_SURROGATE, composed
-from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind
+from seesay.data.files import IMAGE_SUFFIXES, unread_kind
+from seesay.data.texts import LONE_SURROGATE, composed
 from seesay.errors import QueryError
 from seesay.text.tokens import QUOTED
 

@@ -16,8 +16,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.images import DecodedImage
-from seesay.data.sources import read_image
+from seesay.data.images import DecodedImage, read_image
 from seesay.errors import QueryError, SeesayError
 from seesay.paths import is_folder, open_file
 from seesay.runs.run import Run
@@ -341,7 +340,7 @@ class IndexReader:
         return self.thumbnails.get(photo.key, lambda: self.read_image(photo))
 
     def read_image(self, photo: Photo) -> bytes:
-        """Return the bytes of the file of an image; see `open_image` and `seesay.data.sources.read_image`."""
+        """Return the bytes of the file of an image; see `open_image` and `seesay.data.images.read_image`."""
         with self.open_image(photo) as file:
             return read_image(file)
 

@@ -12,9 +12,8 @@ from functools import partial
 from pathlib import Path
 
 from seesay.data import decoders
-from seesay.data.images import DecodedImage, content_key
+from seesay.data.images import DecodedImage, FileSource, content_key
 from seesay.data.reading import TextLine
-from seesay.data.sources import FileSource
 from seesay.encoders.stores import CHUNK, in_threads
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from seesay.runs.run import Run

@@ -15,7 +15,7 @@ from typing import Literal
 
 from lemminflect import getAllLemmas  # type: ignore[import-untyped]
 
-from seesay.data.characters import composed
+from seesay.data.texts import composed
 from seesay.text.tokens import LETTERS
 
 

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 
-from seesay.data.characters import composed
+from seesay.data.texts import composed
 
 QUOTED = re.compile(r'"[^"]*"')
 _SCRIPTS = (*range(0x300, 0x3100), *range(0xA600, 0xAC00))  # the blocks that have marks

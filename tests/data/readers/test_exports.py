@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from seesay.data.readers import read_corpus
-from seesay.data.readers.files import MALFORMED_LINE
+from seesay.data.readers.builder import MALFORMED_LINE, MISSING_IMAGE
 from seesay.data.readers.table import NO_CAPTION
 from seesay.data.readers.table_files import PICTURE_IN_SHEET, WINDOWS
 from seesay.errors import SeesayError
@@ -66,7 +66,6 @@ def test_what_is_no_caption_is_dropped_and_listed(tmp_path: Path, photos: Any, t
     assert corpus.texts() == ["a size <3 cup - see www.x.example"]
     assert corpus.issues.examples[NO_CAPTION] == [f"{tmp_path}/x.csv:2: {text}"]
     assert NO_CAPTION in corpus.issues.omissions
-    assert corpus.issues.left_out == [f"{tmp_path}/x.csv:2: no caption"]
 
 
 def write_sheet(file: Path, rows: list[list[Any]]) -> None:
@@ -90,7 +89,7 @@ def test_an_excel_file_is_a_table(tmp_path: Path, photos: Any, content: Any) -> 
         "7": ("test", ["a cup", "one"]),
     }
     assert corpus.issues.counts[PICTURE_IN_SHEET] == 1
-    assert corpus.issues.left_out == [f"{tmp_path}/x.xlsx:5: no image b.jpg"]
+    assert corpus.issues.examples[MISSING_IMAGE] == [f"{tmp_path}/x.xlsx:5 b.jpg"]
 
 
 def test_an_empty_last_cell_of_an_excel_file_is_an_empty_sentence(tmp_path: Path, photos: Any) -> None:

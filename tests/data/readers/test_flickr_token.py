@@ -3,6 +3,7 @@ import pytest
 from seesay.data.readers import read_corpus
 from seesay.data.readers.builder import (
     EMPTY_SENTENCE,
+    MALFORMED_LINE,
     MISSING_IMAGE,
     NO_SENTENCES,
     NO_SPLIT_LISTED,
@@ -10,7 +11,6 @@ from seesay.data.readers.builder import (
     SEEDED_SPLIT,
     TWO_SPLITS,
 )
-from seesay.data.readers.files import MALFORMED_LINE
 from seesay.errors import SeesayError
 
 FLICKR8K_LISTS = ("Flickr_8k.trainImages.txt", "Flickr_8k.devImages.txt", "Flickr_8k.testImages.txt")

@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 
 from seesay.data.readers import read_corpus
-from seesay.data.readers.builder import EMPTY_SENTENCE, NO_SENTENCES, OTHER_FILE, SEEDED_SPLIT, UNKNOWN_IMAGE
-from seesay.data.readers.files import MALFORMED_LINE
+from seesay.data.readers.builder import (
+    EMPTY_SENTENCE,
+    MALFORMED_LINE,
+    NO_SENTENCES,
+    OTHER_FILE,
+    SEEDED_SPLIT,
+    UNKNOWN_IMAGE,
+)
 from seesay.data.readers.finder import NOT_FOLLOWED, PACKED
 from seesay.errors import SeesayError
 from tests.data.readers.conftest import jpeg

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from seesay.data.readers import read_corpus
-from seesay.data.readers.builder import MISSING_IMAGE
-from seesay.data.readers.files import MALFORMED_LINE
+from seesay.data.readers.builder import MALFORMED_LINE, MISSING_IMAGE
 from seesay.errors import MissingExtraError, SeesayError
 from tests.data.readers.conftest import jpeg
 
@@ -65,7 +64,7 @@ def test_bytes_alone_and_a_column_of_splits(tmp_path: Path, content: Any) -> Non
     assert [split for split, _ in content(corpus).values()] == ["train", "val"]
     assert corpus.images[1].source is not None
     assert corpus.images[1].source.read() == jpeg("2")
-    assert corpus.issues.left_out == [f"{tmp_path}/all.parquet: row 2"]
+    assert corpus.issues.examples[MALFORMED_LINE] == [f"{tmp_path}/all.parquet: row 2"]
 
 
 def test_images_of_one_name_are_told_apart_by_their_content(tmp_path: Path, content: Any) -> None:
@@ -108,9 +107,7 @@ def test_names_of_images_beside_the_file(tmp_path: Path, photos: Any, content: A
     assert content(corpus) == {"1.jpg": ("train", ["a"])}
     assert corpus.issues.counts[MALFORMED_LINE] == 2
     file = tmp_path / "train.parquet"
-    places = ["row 1", "row 2: no image gone.jpg", "row 3"]
-    assert corpus.issues.left_out == [f"{file}: {place}" for place in places]
-    assert corpus.issues.rows == 4
+    assert corpus.issues.examples[MISSING_IMAGE] == [f"{file}: row 2 gone.jpg"]
 
 
 @pytest.mark.slow

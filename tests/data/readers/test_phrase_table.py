@@ -7,12 +7,12 @@ from PIL import Image
 from seesay.data.readers import read_corpus
 from seesay.data.readers.builder import (
     CLIPPED_BOX,
+    MALFORMED_LINE,
     MISSING_IMAGE,
     OUTSIDE_BOX,
     TWO_SPLITS,
     UNREADABLE_IMAGE,
 )
-from seesay.data.readers.files import MALFORMED_LINE
 from seesay.data.readers.phrases import GUESSED_SIZE
 from seesay.errors import SeesayError
 
@@ -152,7 +152,7 @@ def test_a_malformed_row_is_counted_with_its_place(table, row, message):
     place = corpus.issues.examples[MALFORMED_LINE][0]
     assert "phrases.csv:3: " in place
     assert message in place
-    assert (corpus.issues.left_out, corpus.issues.rows) == ([place], 2)
+    assert corpus.issues.omissions == [MALFORMED_LINE]
 
 
 def test_malformed_json_lines_are_counted(table):

@@ -3,7 +3,7 @@ import pytest
 
 from seesay.data.readers import read_corpus
 from seesay.data.readers.builder import EMPTY_SENTENCE
-from seesay.data.readers.precomp import PART_OF_TESTALL
+from seesay.data.readers.captions import PART_OF_TESTALL
 from seesay.errors import SeesayError
 
 

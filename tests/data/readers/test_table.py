@@ -7,14 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seesay.data.corpus import seeded_splits, split_in_name
 from seesay.data.readers import read_corpus
 from seesay.data.readers.builder import (
     EMPTY_SENTENCE,
+    MALFORMED_LINE,
     MISSING_IMAGE,
     REPEATED_SENTENCE,
     TWO_SPLITS,
 )
-from seesay.data.readers.files import MALFORMED_LINE, seeded_splits, split_in_name
 from seesay.data.readers.finder import OUTSIDE
 from seesay.data.readers.table import SEVERAL_IN_ONE
 from seesay.data.readers.table_files import TableFormat, without_number
@@ -152,7 +153,7 @@ def test_commas_without_quotes_belong_to_the_caption(tmp_path, photos, header):
     (tmp_path / "x.csv").write_text(f"{header}\n{row}\n")
     corpus = read_corpus(tmp_path)
     assert corpus.texts() == ["A dog, running, fast"]
-    assert not corpus.issues.left_out
+    assert not corpus.issues.omissions
 
 
 def test_several_captions_in_one_cell_are_reported(tmp_path, photos):
@@ -222,9 +223,10 @@ def test_rows_that_are_left_out_are_named(tmp_path, photos):
     photos("a.jpg")
     (tmp_path / "x.csv").write_text("image,caption,by\na.jpg,A,me\ngone.jpg,B,me\na.jpg,C\na.jpg,,\n")
     issues = read_corpus(tmp_path).issues
-    assert issues.rows == 4
-    why = ["3: no image gone.jpg", "4: 2 columns, not 3", "5: no caption"]
-    assert issues.left_out == [f"{tmp_path}/x.csv:{each}" for each in why]
+    why = {MISSING_IMAGE: "3 gone.jpg", MALFORMED_LINE: "4: 2 columns, not 3", EMPTY_SENTENCE: "5"}
+    assert {kind: issues.examples[kind] for kind in issues.omissions} == {
+        kind: [f"{tmp_path}/x.csv:{place}"] for kind, place in why.items()
+    }
 
 
 def test_a_table_that_expands_as_no_text_does_is_refused(tmp_path, photos):
@@ -555,7 +557,7 @@ def test_a_null_caption_in_the_first_row_drops_only_that_row(tmp_path, photos):
     (tmp_path / "x.jsonl").write_text("\n".join(rows))
     corpus = read_corpus(tmp_path)
     assert corpus.texts() == ["A dog"]
-    assert corpus.issues.left_out == [f"{tmp_path}/x.jsonl:1: no caption"]
+    assert corpus.issues.examples[EMPTY_SENTENCE] == [f"{tmp_path}/x.jsonl:1"]
 
 
 @pytest.mark.parametrize(
@@ -572,7 +574,7 @@ def test_tables_of_other_programs(tmp_path, photos, text):
     corpus = read_corpus(tmp_path)
     assert corpus.texts() == ["A dog, black"]
     last = 4 if "sep" in text else 3
-    assert corpus.issues.left_out == [f"{tmp_path}/x.csv:{last}: 1 columns, not 2"]
+    assert corpus.issues.examples[MALFORMED_LINE] == [f"{tmp_path}/x.csv:{last}: 1 columns, not 2"]
 
 
 @pytest.mark.parametrize("named", ['"12"', "12", "12.0"])

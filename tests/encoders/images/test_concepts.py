@@ -14,8 +14,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from seesay.data.corpus import CorpusImage
-from seesay.data.images import decode
-from seesay.data.sources import FileSource
+from seesay.data.images import FileSource, decode
 from seesay.encoders import register_image_encoder
 from seesay.encoders.images.base import ImageEncoder, kept_encoder, load_image_encoder
 from seesay.encoders.images.concepts import ConceptEncoder, StoredHead, keep_concepts

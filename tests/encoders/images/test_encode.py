@@ -13,8 +13,7 @@ import pytest
 from PIL import Image
 
 from seesay.data.corpus import CorpusImage
-from seesay.data.images import content_key
-from seesay.data.sources import FileSource
+from seesay.data.images import FileSource, content_key
 from seesay.encoders import stores
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.encode import encode_images, fill_stores, open_stores, read_features

@@ -10,8 +10,7 @@ import torch
 from PIL import Image
 
 from seesay.data.corpus import CorpusImage
-from seesay.data.images import decode
-from seesay.data.sources import FileSource
+from seesay.data.images import FileSource, decode
 from seesay.encoders.images.base import load_image_encoder, resize
 from seesay.encoders.images.efficientnet import DIMS, load_lite
 from seesay.encoders.images.encode import encode_images, fill_stores

@@ -13,15 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.boxes import clip
-from seesay.data.characters import composed
-from seesay.data.corpus import Box, Corpus, CorpusImage, Issues, Omission, Sentence
+from seesay.data.corpus import (
+    Box,
+    Corpus,
+    CorpusImage,
+    Issues,
+    Omission,
+    Sentence,
+    canonical_split,
+    seeded_splits,
+)
 from seesay.data.features import FeatureRows
-from seesay.data.images import EncodedImage
-from seesay.data.readers.files import canonical_split, read_lines, seeded_splits
+from seesay.data.images import EncodedImage, Source
 from seesay.data.readers.finder import ImageFinder
-from seesay.data.sources import Source
+from seesay.data.texts import composed, printable, read_lines
 from seesay.errors import ImageError, SeesayError
 
+MALFORMED_LINE = Omission("malformed line, dropped")
 MISSING_IMAGE = Omission("image listed but missing, dropped with its texts")
 REPEATED_IMAGE = "image listed again, merged"
 REPEATED_ROW = "sentence listed again, merged"
@@ -222,18 +230,6 @@ class CorpusBuilder:
         self._seen.add((image, text))
         self._sentences.append(Sentence(text, image))
 
-    def row(self, captions: Sequence[str], image: int | None, name: str, where: str) -> None:
-        """Add the sentences of a table's row, which is left out if its image or all sentences are missing.
-
-        `name` is what the row calls its image.
-        """
-        if image is None:
-            self.issues.left_out.append(f"{where}: no image {name}")
-        elif not any(map(str.strip, captions)):
-            self.issues.left_out.append(f"{where}: no caption")
-        for caption in captions:
-            self.sentence(caption, image, where)
-
     def phrase(
         self,
         text: str,
@@ -323,11 +319,6 @@ class CorpusBuilder:
 def _cleaned(text: str) -> str:
     """A text with its accents composed and its white space collapsed."""
     return " ".join(composed(printable(text)).split())
-
-
-def printable(text: str) -> str:
-    """Replace lone surrogates, as in a file name that is not UTF-8, by U+FFFD, which can be encoded."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def known_name(name: str, images: Iterable[CorpusImage], has_boxes: bool) -> str:

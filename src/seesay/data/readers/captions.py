@@ -1,34 +1,85 @@
-"""Captions as published: Karpathy's split files, COCO's JSON, and the token files of Flickr8k and Flickr30k.
+"""Captions as published: by Karpathy, COCO, Flickr8k and Flickr30k, and with the features of VSE++ and SCAN.
 
 Sources: Karpathy and Fei-Fei, "Deep Visual-Semantic Alignments", CVPR 2015, and its code; Chen et al.,
-"Microsoft COCO Captions", arXiv 1504.00325; Hodosh et al., JAIR 47 (2013); Young et al., TACL 2 (2014).
+"Microsoft COCO Captions", arXiv 1504.00325; Hodosh et al., JAIR 47 (2013); Young et al., TACL 2 (2014); the
+data that Faghri et al. (BMVC 2018) and Lee et al. (ECCV 2018) published.
 """
 
 from __future__ import annotations
 
 import re
 from pathlib import Path, PurePosixPath
-from typing import ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
-from seesay.data.corpus import Omission
-from seesay.data.features import RegionFiles, find_region_files, id_text, ids_beside
-from seesay.data.readers import Reader, register_reader
-from seesay.data.readers.builder import NO_SPLIT_LISTED, REPEATED_IMAGE, UNKNOWN_IMAGE, CorpusBuilder
-from seesay.data.readers.files import (
-    MALFORMED_LINE,
-    canonical_split,
-    need,
-    need_text,
-    read_json,
-    read_lines,
-    split_in_name,
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
+
+from seesay.data.corpus import Omission, canonical_split, split_in_name
+from seesay.data.features import (
+    FeatureRows,
+    RegionFiles,
+    find_region_files,
+    id_text,
+    ids_beside,
+    load_array,
 )
+from seesay.data.readers import Reader, register_reader
+from seesay.data.readers.builder import (
+    MALFORMED_LINE,
+    NO_SPLIT_LISTED,
+    REPEATED_IMAGE,
+    UNKNOWN_IMAGE,
+    CorpusBuilder,
+)
+from seesay.data.texts import read_json, read_lines
 from seesay.errors import SeesayError
 
 SHARED_IMAGE_ID = Omission("id of another image, dropped")
+PART_OF_TESTALL = "test_ims.npy skipped: testall_ims.npy contains it"
+_SUFFIX = "_ims.npy"
+_BLOCK = 1024
 _SPLIT_LIST = re.compile(r"(?:.*[._-])?(train|trn|dev|val|test)(?:_?images?)?\.(?:txt|lst)", re.IGNORECASE)
 _TOKEN_LINE = re.compile(r"(?P<key>(?P<name>[^\t]+?)#\d+)\s+(?P<text>.*)|(?P<bare>[^\t]+?#\d+)\s*")
 _YEAR = re.compile(r"(20\d\d)")
+_Id = Annotated[str, Field(coerce_numbers_to_str=True), AfterValidator(id_text)]
+"""An integer in COCO, often text or a float in files that imitate its format."""
+M = TypeVar("M", bound=BaseModel)
+
+
+def _read(model: type[M], file: Path) -> M:
+    """Read a JSON file; raise SeesayError with the first place where it is not as the model says."""
+    document = read_json(file)
+    try:
+        return model.model_validate(document)
+    except ValidationError as failure:
+        error = failure.errors(include_url=False)[0]
+        place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"])
+        what = "expected an object" if error["type"] == "model_type" else error["msg"]
+        raise SeesayError(f"{file}: {f'{place[1:]}: ' if place else ''}{what}.") from failure
+
+
+class _Spoken(BaseModel):
+    """A sentence of Karpathy's files; a null text counts as an empty one."""
+
+    raw: str | None = None
+    tokens: list[Any] = []
+    sentid: _Id | None = None
+
+
+class _Split(BaseModel):
+    """An image of Karpathy's files."""
+
+    filename: str
+    split: str
+    sentences: list[_Spoken]
+    filepath: str | None = None
+    cocoid: _Id | None = None
+
+
+class _Dataset(BaseModel):
+    images: list[_Split]
+    dataset: Any = None
 
 
 @register_reader
@@ -51,48 +102,38 @@ class KarpathyReader(Reader):
 
     def add(self, path: Path, builder: CorpusBuilder) -> None:
         (file,) = self.find(path, single=True)
-        document = read_json(file)
-        records = need(document, "images", list, str(file))
-        name = document.get("dataset")
-        builder.name = name if isinstance(name, str) else file.stem
+        document = _read(_Dataset, file)
+        builder.name = document.dataset if isinstance(document.dataset, str) else file.stem
         arrays = find_region_files(file.parent)
         builder.uses(*arrays, *map(ids_beside, arrays))
         try:  # as one array, if their shapes and images allow it
             features = [RegionFiles(arrays)] if arrays else []
         except SeesayError:
             features = [RegionFiles([array]) for array in arrays]
-        for index, record in enumerate(records):
-            where = f"{file}: images[{index}]"
-            filename, split = need(record, "filename", str, where), need(record, "split", str, where)
-            if split == self.skips:
+        for index, record in enumerate(document.images):
+            where, folder = f"{file}: images[{index}]", record.filepath or ""
+            if record.split == self.skips:
                 builder.format = self.name
                 continue
-            folder = str(record.get("filepath") or "")
-            in_folder = f"{folder}/{filename}" if folder else filename
-            filename = builder.distinct(filename, folder)
+            in_folder = f"{folder}/{record.filename}" if folder else record.filename
+            filename = builder.distinct(record.filename, folder)
             if builder.has(filename):
                 builder.issues.add(REPEATED_IMAGE, f"{where} {filename}")
             rows = []
             for files in features:
                 row = files.row(in_folder)
-                rows.append(files.row(filename, record.get("cocoid")) if row is None else row)
+                rows.append(files.row(filename, record.cocoid) if row is None else row)
             at = builder.find_image(
                 filename,
-                canonical_split(split, where),
+                canonical_split(record.split, where),
                 where,
                 folder,
                 rows[0] if len(rows) == 1 else None,
                 described=any(row is not None for row in rows),
             )
-            sentences = need(record, "sentences", list, where) if at is not None else []
-            for position, sentence in enumerate(sentences):
-                spot = f"{where}.sentences[{position}]"
-                if isinstance(sentence, dict) and "raw" not in sentence and "tokens" in sentence:
-                    text = " ".join(map(str, need(sentence, "tokens", list, spot)))
-                else:
-                    text = need_text(sentence, "raw", spot)
-                identifier = sentence.get("sentid")
-                builder.sentence(text, at, spot, identifier if isinstance(identifier, int | str) else None)
+            for position, said in enumerate(record.sentences if at is not None else ()):
+                text = said.raw or " ".join(map(str, said.tokens))
+                builder.sentence(text, at, f"{where}.sentences[{position}]", said.sentid)
         if self.skips and builder.format is None:
             raise SeesayError(
                 f"{file}: has no {self.skips} images to leave out; leave out the format instead."
@@ -144,35 +185,45 @@ class CocoReader(Reader):
             _add_file(file, builder)
 
 
+class _Listed(BaseModel):
+    id: _Id
+    file_name: str
+
+
+class _Caption(BaseModel):
+    image_id: _Id
+    caption: str | None
+    id: _Id | None = None
+
+
+class _Captions(BaseModel):
+    images: list[_Listed]
+    annotations: list[_Caption]
+
+
 def _add_file(file: Path, builder: CorpusBuilder) -> None:
-    document, split, folder = read_json(file), split_in_name(file.stem), file.stem.removeprefix("captions_")
+    document, split, folder = (
+        _read(_Captions, file),
+        split_in_name(file.stem),
+        file.stem.removeprefix("captions_"),
+    )
     position, names = dict[str, int | None](), dict[str, str]()  # by the ids of images
-    for index, record in enumerate(need(document, "images", list, str(file))):
-        where = f"{file}: images[{index}]"
-        name, key = need(record, "file_name", str, where), _id(record, "id", where)
-        name = builder.distinct(name, folder)
-        if names.setdefault(key, name) != name:
-            builder.issues.add(SHARED_IMAGE_ID, f"{where} {name}: id {key}")
+    for index, record in enumerate(document.images):
+        where, name = f"{file}: images[{index}]", builder.distinct(record.file_name, folder)
+        if names.setdefault(record.id, name) != name:
+            builder.issues.add(SHARED_IMAGE_ID, f"{where} {name}: id {record.id}")
             continue
-        if key in position or builder.has(name):
+        if record.id in position or builder.has(name):
             builder.issues.add(REPEATED_IMAGE, f"{where} {name}")
-        if key not in position:
-            position[key] = builder.find_image(name, split, where, folder)
-    for index, record in enumerate(need(document, "annotations", list, str(file))):
+        if record.id not in position:
+            position[record.id] = builder.find_image(name, split, where, folder)
+    for index, said in enumerate(document.annotations):
         where = f"{file}: annotations[{index}]"
-        key, text = _id(record, "image_id", where), need_text(record, "caption", where)
-        identifier = f"{file.stem} {_id(record, 'id', where)}" if "id" in record else f"{file.stem} #{index}"
-        if key not in position:
-            builder.issues.add(UNKNOWN_IMAGE, f"{where} image_id {key}")
+        if said.image_id not in position:
+            builder.issues.add(UNKNOWN_IMAGE, f"{where} image_id {said.image_id}")
         else:
-            builder.sentence(text, position[key], where, identifier)
-
-
-def _id(record: object, key: str, where: str) -> str:
-    """Return an id: an integer in COCO, often text or a float in files that imitate its format."""
-    if isinstance(record, dict) and isinstance(record.get(key), str | float):
-        return id_text(record[key])
-    return id_text(need(record, key, int, where))
+            identifier = f"{file.stem} {f'#{index}' if said.id is None else said.id}"
+            builder.sentence(said.caption or "", position[said.image_id], where, identifier)
 
 
 @register_reader
@@ -233,3 +284,59 @@ def _stem(name: str) -> str:
     """Return the name as lists and token files share it: lists may omit the suffix."""
     path = PurePosixPath(name)
     return path.stem if path.suffix.lower() in (".jpg", ".jpeg", ".png") else path.name
+
+
+@register_reader
+class PrecompReader(Reader):
+    """Reads the features and sentences of every split; images are named `{split}/{row}`, as in their file."""
+
+    name = "precomp"
+    looks_like = "{train,dev,test}_ims.npy with *_caps.txt"
+    order = 40
+
+    def files(self, path: Path) -> list[Path]:
+        return sorted(path.glob(f"*{_SUFFIX}"))
+
+    def add(self, path: Path, builder: CorpusBuilder) -> None:
+        if path.is_file():
+            raise SeesayError(f"{path}: expected a folder with {self.looks_like}.")
+        files, test = self.find(path), path / f"test{_SUFFIX}"
+        if test in files and path / f"testall{_SUFFIX}" in files:
+            files.remove(test)
+            builder.issues.add(PART_OF_TESTALL, str(test))
+        parts = {file: load_array(file) for file in files}
+        builder.features = FeatureRows(parts)
+        start = 0
+        for file, rows in parts.items():
+            stem, count = file.name.removesuffix(_SUFFIX), len(rows)
+            split = canonical_split("test" if stem == "testall" else stem, str(file))
+            captions = file.with_name(f"{stem}_caps.txt")
+            builder.uses(captions)
+            lines = read_lines(captions)
+            each, rest = divmod(len(lines), max(count, 1))
+            if rest or bool(each) != bool(count):
+                raise SeesayError(
+                    f"{captions}: {len(lines)} lines for {count} rows of features; expected one line for "
+                    "each row, or the same number for each."
+                )
+            owners = np.repeat(np.arange(count), each) if each > 1 else _first_rows(rows)
+            for number, (line, first) in enumerate(zip(lines, owners.tolist(), strict=True), start=1):
+                at = builder.image(f"{stem}/{first}", split, row=start + first)
+                builder.sentence(line, at, f"{captions}:{number}")
+            start += count
+
+
+def _first_rows(rows: NDArray[np.generic]) -> NDArray[np.integer]:
+    """Return the first row of each row's image, if each row belongs to a sentence.
+
+    In published files, each row is repeated five times; otherwise, each run of equal rows is an image.
+    """
+    new = np.ones(len(rows), bool)
+    for start in range(1, len(rows), _BLOCK):
+        block = np.ascontiguousarray(rows[start - 1 : start + _BLOCK]).reshape(-1, rows[0].size)
+        same = block.view(np.uint8)  # NaN is equal to itself
+        new[start : start + _BLOCK] = (same[1:] != same[:-1]).any(axis=1)
+    fives = np.arange(len(rows)) % 5 == 0
+    if len(rows) % 5 == 0 and not new[~fives].any():
+        new = fives  # two neighbouring images may have equal features
+    return np.maximum.accumulate(np.where(new, np.arange(len(rows)), 0))

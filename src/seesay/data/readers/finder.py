@@ -9,9 +9,17 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from seesay.data.corpus import Issues, Omission
-from seesay.data.sources import FileSource
-from seesay.data.suffixes import ARCHIVE, IMAGE_SUFFIXES, LEFT_OUT, is_image, unpacking, unread_kind
-from seesay.data.walk import LINK_OUT, walk_files
+from seesay.data.files import (
+    ARCHIVE,
+    IMAGE_SUFFIXES,
+    LEFT_OUT,
+    LINK_OUT,
+    is_image,
+    unpacking,
+    unread_kind,
+    walk_files,
+)
+from seesay.data.images import FileSource
 
 AMBIGUOUS = "several files of one name, the first taken"
 OUTSIDE = "absolute path outside of the corpus, ignored (--allow-outside takes it)"

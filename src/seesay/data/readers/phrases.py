@@ -10,11 +10,11 @@ from xml.etree import ElementTree
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from seesay.data.boxes import MOST_PIXELS, from_inclusive
-from seesay.data.corpus import SPLITS, Box, Omission
+from seesay.data.corpus import SPLITS, Box, Omission, canonical_split
 from seesay.data.readers import Reader, register_reader
-from seesay.data.readers.builder import NO_SPLIT_LISTED, CorpusBuilder
-from seesay.data.readers.files import MALFORMED_LINE, canonical_split, read_lines
+from seesay.data.readers.builder import MALFORMED_LINE, NO_SPLIT_LISTED, CorpusBuilder
 from seesay.data.readers.table_files import TableFormat
+from seesay.data.texts import read_lines
 
 _MOST_PAIRS = 10_000  # names times boxes of one object; real annotations have a few
 BAD_ANNOTATION = Omission("annotation missing, truncated or malformed, image dropped")
@@ -174,7 +174,7 @@ class PhraseTableReader(Reader):
                 row = _Row.model_validate(filled)
             except ValidationError as error:
                 first = error.errors()[0]
-                builder.issues.leave_out(MALFORMED_LINE, f"{where}: {first['loc'][0]}: {first['msg']}")
+                builder.issues.add(MALFORMED_LINE, f"{where}: {first['loc'][0]}: {first['msg']}")
                 continue
             split = canonical_split(row.split, where) if row.split else None
             if row.size == "guess" and split != "train":

@@ -9,15 +9,14 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
-from seesay.data.corpus import Omission
+from seesay.data.corpus import Omission, canonical_split, split_in_name
 from seesay.data.features import id_text
-from seesay.data.images import content_key
+from seesay.data.files import walk_files
+from seesay.data.images import MemorySource, content_key
 from seesay.data.readers import Reader, register_reader
-from seesay.data.readers.builder import CorpusBuilder
-from seesay.data.readers.files import MALFORMED_LINE, canonical_split, json_or_none, split_in_name
+from seesay.data.readers.builder import MALFORMED_LINE, CorpusBuilder
 from seesay.data.readers.table_files import TableFormat, suffix_of, tables_in, without_number
-from seesay.data.sources import MemorySource
-from seesay.data.walk import walk_files
+from seesay.data.texts import json_or_none
 from seesay.errors import SeesayError
 
 SEVERAL_IN_ONE = "caption with '|', kept as one; give each of several a row or a column"
@@ -115,7 +114,7 @@ def _read_table(table: TableFormat, file: Path, split: str | None, builder: Corp
         said = "" if row.get("split") is None else row["split"]
         are_texts = all(isinstance(text, str) for text in (said, *captions))
         if not (isinstance(image, str | bytes) and image and are_texts):
-            builder.issues.leave_out(MALFORMED_LINE, where)
+            builder.issues.add(MALFORMED_LINE, where)
             continue
         of_row = canonical_split(said, where) if said.strip() else split
         if isinstance(image, bytes):
@@ -130,15 +129,13 @@ def _read_table(table: TableFormat, file: Path, split: str | None, builder: Corp
             at = builder.image(image, of_row)
         else:
             at = builder.find_image(image, of_row, where)
-        kept = []
         for text in captions:
             if "|" in text:
                 builder.issues.add(SEVERAL_IN_ONE, where)
             if _NO_CAPTION.match(text) or _TAG.search(text):
                 builder.issues.add(NO_CAPTION, f"{where}: {' '.join(text.split())[:_SHOWN]}")
             else:
-                kept.append(text)
-        builder.row(kept, at, image, where)
+                builder.sentence(text, at, where)
 
 
 def _values(row: dict[str, Any], names: Sequence[str]) -> list[Any]:

@@ -14,18 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from seesay.data.corpus import Issues
-from seesay.data.readers.files import (
-    MALFORMED_LINE,
+from seesay.data.files import IMAGE_SUFFIXES
+from seesay.data.readers.builder import MALFORMED_LINE
+from seesay.data.texts import (
     check_expansion,
     decode_text,
     is_utf16,
-    json_kind,
     json_or_none,
     parse_json,
     read_bytes,
     with_line_feeds,
 )
-from seesay.data.suffixes import IMAGE_SUFFIXES
 from seesay.errors import MissingExtraError, SeesayError, first_line, naming_extras
 
 WINDOWS = "table that is not UTF-8, read as Windows-1252"
@@ -90,9 +89,8 @@ class TableFormat:
                 wrong = f"no column {', '.join(missing)}; it has the columns {there}."
             raise SeesayError(f"{file}:1: {wrong} {self.advice}".strip())
         for where, record in records:
-            issues.rows += 1
             if isinstance(record, str):
-                issues.leave_out(MALFORMED_LINE, f"{where}: {record}")
+                issues.add(MALFORMED_LINE, f"{where}: {record}")
             else:
                 yield (
                     where,
@@ -199,7 +197,7 @@ def _json_records(text: str, file: Path) -> Iterator[_Record]:
     if suffix_of(file) == ".json":
         listed = parse_json(text, file)
         if not isinstance(listed, list):
-            raise SeesayError(f"{file}: {json_kind(listed)}, not a list of objects.")
+            raise SeesayError(f"{file}: expected a list of objects.")
         records = ((f"{file}: [{at}]", record) for at, record in enumerate(listed))
     else:
         lines = enumerate(text.split("\n"), start=1)

@@ -10,8 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from seesay.arrays import Vectors
-from seesay.data.characters import composed
 from seesay.data.features import load_array
+from seesay.data.texts import composed
 from seesay.encoders.sentences.base import SentenceEncoder, register_sentence_encoder
 from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError

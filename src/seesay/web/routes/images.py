@@ -16,8 +16,7 @@ from fastapi.responses import Response
 from pydantic import Field
 
 from seesay.data.decoders import PHOTOS
-from seesay.data.images import DecodedImage, file_format
-from seesay.data.sources import read_image
+from seesay.data.images import DecodedImage, file_format, read_image
 from seesay.errors import ImageError
 from seesay.search.filters import Filter
 from seesay.search.photo import Photo

@@ -28,7 +28,7 @@ class FeaturePairs(Dataset[tuple[NDArray[np.float32], Any, int]]):
 
     Example:
         >>> import numpy as np
-        >>> from seesay.data.feature_pairs import FeaturePairs
+        >>> from seesay.training.feature_pairs import FeaturePairs
         >>> pairs = FeaturePairs(np.zeros((2, 36, 8)), ["a dog", "a cat", "two cats"], [0, 1, 1])
         >>> features, sentence, image = pairs[2]
         >>> features.shape, sentence, image

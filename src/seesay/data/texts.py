@@ -1,4 +1,4 @@
-"""Text and JSON of a corpus, with errors that name the file and line; names of splits."""
+"""Text files: encodings, lines and JSON, with errors that name the line; spellings of characters."""
 
 from __future__ import annotations
 
@@ -6,27 +6,18 @@ import codecs
 import gzip
 import json
 import re
+import unicodedata
 import zlib
-from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from seesay.data.corpus import Omission, in_seeded_order
 from seesay.errors import SeesayError
 
-MALFORMED_LINE = Omission("malformed line, dropped")
 _TIMES, _MORE = 100, 1 << 20  # a compressed file may expand to this many times its size, plus so many bytes
-_KINDS = {
-    dict: "an object",
-    list: "a list",
-    str: "text",
-    int: "a number",
-    float: "a number",
-    bool: "a boolean",
-}
-
-T = TypeVar("T")
+LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
+"""Matches half of a surrogate pair, which a text contains if it was made from bytes that are not UTF-8."""
+_MOST_ACCENTS = 30  # in a row, as in Unicode's stream-safe format (UAX 15)
 
 
 def decode_text(data: bytes, where: Path | str) -> str:
@@ -117,61 +108,22 @@ def read_json(path: Path) -> Any:
     return parse_json(decode_text(read_bytes(path), path), path)
 
 
-def need(record: object, key: str, kind: type[T], where: str) -> T:
-    """Return the value of `key` in a JSON object.
+def composed(text: str) -> str:
+    """Return a text with its accents composed (NFC), since macOS may write them as separate characters.
 
-    Raises:
-        SeesayError: not an object, no such key, or a value of another type.
+    A text with more than 30 accents in a row is returned unchanged, because sorting n of them takes n² steps.
+
+    >>> composed("cafe\N{COMBINING ACUTE ACCENT}") == "caf\N{LATIN SMALL LETTER E WITH ACUTE}"
+    True
     """
-    if not isinstance(record, Mapping):
-        raise SeesayError(f"{where}: expected an object, not {json_kind(record)}.")
-    if key not in record:
-        raise SeesayError(f"{where}: '{key}' is missing.")
-    value = record[key]
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise SeesayError(f"{where}: '{key}' is {json_kind(value)}, not {_KINDS[kind]}.")
-    return value
+    in_a_row = 0
+    for letter in "" if text.isascii() else text:
+        in_a_row = in_a_row + 1 if unicodedata.combining(letter) else 0
+        if in_a_row > _MOST_ACCENTS:
+            return text
+    return unicodedata.normalize("NFC", text)
 
 
-def json_kind(value: object) -> str:
-    """Return what JSON calls a value, such as "a list"."""
-    return _KINDS.get(type(value), "null")
-
-
-def need_text(record: object, key: str, where: str) -> str:
-    """Return a sentence in a JSON object, "" if it is null; raise SeesayError as `need` does."""
-    is_null = isinstance(record, Mapping) and key in record and record[key] is None
-    return "" if is_null else need(record, key, str, where)
-
-
-_ALIASES = (
-    dict.fromkeys(("train", "training", "trn", "restval"), "train")  # COCO's restval is trained on
-    | dict.fromkeys(("val", "valid", "validation", "dev"), "val")
-    | dict.fromkeys(("test", "testing"), "test")
-)
-_WORD = re.compile(r"[a-z]+")
-
-
-def canonical_split(name: str, where: str) -> str:
-    """Return `train`, `val` or `test` for any of the usual names; raise SeesayError for other names."""
-    split = _ALIASES.get(name.strip().lower())
-    if split is None:
-        raise SeesayError(f"{where}: split '{name}' is unknown; use train, val or test.")
-    return split
-
-
-def split_in_name(name: str) -> str | None:
-    """Return the split in a file name such as `captions_val2014.json`; None if there is none or several."""
-    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
-    found = {_ALIASES[word] for word in _WORD.findall(spaced) if word in _ALIASES}
-    return found.pop() if len(found) == 1 else None
-
-
-def seeded_splits(names: Iterable[str]) -> dict[str, str]:
-    """Split images 80/10/10 by a hash of their names; of three or more, each split has at least one."""
-    ranked = in_seeded_order(names)
-    tenth = max(len(ranked) // 10, 1) if len(ranked) >= 3 else 0
-    return {
-        name: "val" if rank < tenth else "test" if rank < 2 * tenth else "train"
-        for rank, name in enumerate(ranked)
-    }
+def printable(text: str) -> str:
+    """Replace lone surrogates, as in a file name that is not UTF-8, by U+FFFD, which can be encoded."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
