@@ -199,13 +199,14 @@ def gate_by_ranking(run: Run, val: Split, side: int) -> Gate:
         return float(val.recall(t, side)[others.numpy()].mean())
 
     steps, kept, best = Steps(recipe, gate), copied(gate.state_dict()), recall()
-    for epoch in range(recipe.schedule.epochs):
+    epochs = recipe.schedule.epochs_of(-(-len(pairs) // recipe.batch_size))
+    for epoch in range(epochs):
         for batch in torch.split(pairs[torch.randperm(len(pairs))], recipe.batch_size):
             images = owners[batch]
             t = _across(torch.sigmoid(gate(vectors[batch if side else images])), side)
             of_uncommon, of_common = (m[images][:, batch] for m in (uncommon, common))
             found = violations(t * of_uncommon + (1 - t) * of_common, negatives(images), loss.margin)[side]
-            steps.take(found.amax(dim=1).mean(), epoch / recipe.schedule.epochs)
+            steps.take(found.amax(dim=1).mean(), epoch / epochs)
         if (now := recall()) > best:
             kept, best = copied(gate.state_dict()), now
     gate.load_state_dict(kept)

@@ -224,7 +224,7 @@ def test_other_peoples_scores_ensembles_and_comparisons(run: Path, scenes: Path,
     told = json.loads(seesay(*both, "mean", "--against", run, "--record", tmp_path, "--json", code=2).stdout)
     assert "files of scores have none" in told["error"]
     told = json.loads(seesay(*both, "mean", "--against", run, "--json").stdout)
-    assert told["metrics"][f"{given}: mR"] == measured["mR"]
+    assert told["metrics"][f"{given.name}: mR"] == measured["mR"]
     assert told["against"]["name"] == "run"
     assert told["against"]["metrics"]["mR"]["theirs"] == told["metrics"]["run: mR"]
     assert "chooses weights on val; name runs alone" in seesay(*both, "learned", code=2).stderr

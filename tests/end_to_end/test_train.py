@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,28 @@ def test_interrupted_then_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     seesay(*command, *SMALL, "--resume")
     recipe = Run.load(str(out)).recipe
     assert (recipe.corpus, recipe.schedule.epochs) == ("scenes", 1)
+
+
+def test_steps_the_best_epoch_and_the_included_weights(scenes: Path, tmp_path: Path) -> None:
+    command = ("train", "irmatch-s", "--data", scenes, *SMALL[:4], "--set", "batch_size=16")
+    told = seesay(*command, "--set", "steps=40", "--out", tmp_path / "run")
+    assert ", 3 epochs in " in told.stdout  # of 15 steps each, the last one cut
+    assert "The last epoch was the best; more may help: --set schedule.steps=80" in told.stderr
+    images = len(read_corpus(scenes).split("val").images)
+    said = r"^mR \d+\.\d against \d+\.\d of the included weights \(seesay-small\) "
+    said += rf"on {images} val images, which also "
+    assert re.search(
+        said + r"chose the epoch: (clearly (better|worse)|no clear difference) \(p [=<] ", told.stdout, re.M
+    )
+
+    again = seesay(*command, "--set", "steps=40", "--out", tmp_path / "run", "--resume", "--json")
+    compared = json.loads(again.stdout)["compared"]
+    measured = seesay("evaluate", tmp_path / "run", "--split", "val", "--against", "seesay-small", "--json")
+    assert compared["against"] == json.loads(measured.stdout)["against"]
+    both = seesay(
+        *command, "--set", "steps=40", "--set", "epochs=2", "--out", tmp_path / "two", code=2
+    ).stderr
+    assert "key 'schedule': epochs and steps both say how long training takes; name one of them" in both
 
 
 def interrupted(*_: object) -> None:

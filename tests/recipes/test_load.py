@@ -271,6 +271,20 @@ def test_a_change_can_name_a_key_of_what_an_earlier_one_chose() -> None:
     assert recipe.loss.model_dump()["scale"] == 7
 
 
+def test_steps_take_the_place_of_epochs(tmp_path: Path) -> None:
+    by_steps = load_recipe("irmatch-s", changes=["steps=500"])
+    assert (by_steps.schedule.epochs, by_steps.schedule.steps) == (None, 500)
+    assert any("over 500 steps" in line for line in by_steps.departures)
+    assert load_recipe("irmatch-s", changes={"schedule": {"steps": 500}}) == by_steps
+    for changes in (["steps=5", "epochs=5"], ["schedule={steps: 5, epochs: 5}"]):
+        with pytest.raises(SeesayError, match="key 'schedule': epochs and steps both say how long"):
+            load_recipe("irmatch-s", changes=changes)
+    with pytest.raises(SeesayError, match="step_epoch counts epochs"):
+        load_recipe("irmatch-s", changes=["steps=5", "shape=step"])
+    (tmp_path / "mine.yaml").write_text(SMALL + "schedule: {steps: 500}\n")
+    assert load_recipe(str(tmp_path / "mine.yaml"), "pets").schedule.steps == 500
+
+
 def test_the_later_of_two_changes_counts() -> None:
     recipe = load_recipe("irmatch-h", changes=["seed=2", "seed=3"])
     assert (recipe.seed, recipe.changes) == (3, ("seed=3",))
@@ -285,7 +299,7 @@ def test_the_later_of_two_changes_counts() -> None:
         ("schedule.epoch=5", r"key 'schedule\.epoch': no such key; did you mean 'schedule\.epochs'\?"),
         ("epochz=5", r"has no key 'epochz'; did you mean 'epochs'\?"),
         ("kind=rnn", r"'kind' is a key of matcher and .*; write matcher\.kind or loss\.kind"),
-        ("schedule.zeal=5", r"no such key; there are: epochs, patience, shape, step_epoch, average\."),
+        ("schedule.zeal=5", r"no such key; there are: epochs, steps, patience, shape, step_epoch, average\."),
         ("schedule.epochs=0", r"key 'schedule\.epochs': input should be greater than 0"),
         ("schedule.epochs=many", r"key 'schedule\.epochs': input should be a valid integer"),
         ("schedule.shape=zigzag", r"key 'schedule\.shape'.*'constant', 'cosine' or 'step'"),

@@ -42,7 +42,7 @@ def test_the_summary_says_why_there_are_none(
     assert trained.calibration is None
     summary = TrainingSummary.load(tmp_path / "run")
     assert "no sentence of split 'val' has a noun" in str(summary.uncalibrated)
-    print_training(summary, tmp_path / "run")
+    print_training(summary, tmp_path / "run", None)
     assert "Probabilities were not fitted to val" in capsys.readouterr().err
 
 

@@ -99,6 +99,23 @@ def test_resumed_ends_with_the_same_weights(corpus: Corpus, tmp_path: Path, name
     assert losses(cut) == losses(whole)
 
 
+@pytest.mark.parametrize(("steps", "epochs"), [(40, 3), (7, 1)])
+def test_steps_are_counted_and_resumed(corpus: Corpus, tmp_path: Path, steps: int, epochs: int) -> None:
+    recipe = small(
+        "batch_size=16", "matcher.dim=24", "epochs=null", f"steps={steps}"
+    )  # of which an epoch has 15
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    with counted_steps() as taken:
+        train(recipe, corpus, whole)
+    assert (len(taken), TrainingSummary.load(whole).epochs) == (steps, epochs)
+    with pytest.raises(KeyboardInterrupt), counted_steps(steps - 2):
+        train(recipe, corpus, cut)
+    train(recipe, corpus, cut, resume=True)
+    expected, resumed = (load_file(folder / "weights.safetensors") for folder in (whole, cut))
+    assert all(torch.equal(expected[key], resumed[key]) for key in expected)
+    assert losses(cut) == losses(whole)
+
+
 def losses(folder: Path) -> list[float]:
     return [json.loads(line)["loss"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
 

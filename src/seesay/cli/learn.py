@@ -45,6 +45,7 @@ def train(
     from seesay.recipes.load import learns_phrases, load_recipe, settings_line
     from seesay.runs.load import load_run
     from seesay.runs.summary import TrainingSummary, is_finished
+    from seesay.training.summarize import compared_with_included
     from seesay.training.train import can_resume
     from seesay.training.train import train as run_training
 
@@ -58,13 +59,17 @@ def train(
     if resume and is_finished(folder):
         console.tell(f"{folder}: is finished. To train on, start another run from its weights with --from.")
     try:
-        run_training(resolved, corpus, folder, resume, start_from=start)
+        run = run_training(resolved, corpus, folder, resume, start_from=start)
     except KeyboardInterrupt:
         again = ["seesay", *context.obj, *(["--resume"] if can_resume(folder) and not resume else [])]
         console.tell(f"seesay: stopped; to continue: {shlex.join(again)}")
         raise SystemExit(opt.STOPPED) from None
     summary = TrainingSummary.load(folder)
-    console.show(summary, as_json, console.print_training, folder, reading.allow_outside)
+    compared = compared_with_included(run, corpus)
+    if as_json:
+        console.print_json(summary.to_dict() | ({"compared": compared.to_dict()} if compared else {}))
+    else:
+        console.print_training(summary, folder, compared, reading.allow_outside)
 
 
 @opt.command(epilog="Example: seesay export runs/irmatch-s --out irmatch-s")

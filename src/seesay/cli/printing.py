@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from seesay.data.corpus import Issues
     from seesay.grounding import Grounding
+    from seesay.protocols.base import Result
     from seesay.runs.summary import TrainingSummary
     from seesay.search import Answer, Hit, Index
     from seesay.search.hits import TextHit
@@ -159,8 +160,10 @@ def show_names(rows: Sequence[tuple[str, str]], as_json: bool = False) -> None:
         print(f"{name:<{width}}  {about}")
 
 
-def print_training(summary: TrainingSummary, folder: Path, outside: bool = False) -> None:
-    """Print where the run is, and its result on val."""
+def print_training(
+    summary: TrainingSummary, folder: Path, compared: Result | None, outside: bool = False
+) -> None:
+    """Print where the run is, its result on val, and how it compares with the included weights."""
     course, best = f"{summary.epochs} epochs", f"best on val at epoch {summary.best_epoch}, "
     if summary.members:
         course, best = f"{len(summary.members)} members", "on val "
@@ -172,9 +175,22 @@ def print_training(summary: TrainingSummary, folder: Path, outside: bool = False
     if (found := summary.concepts) and found["kept"] < found["wanted"]:
         tell(f"Only {found['kept']} of {found['wanted']} concepts occur in enough sentences.")
     if summary.improving and summary.epochs:
-        tell(f"The last epoch was the best; more may help: --set schedule.epochs={2 * summary.epochs}")
+        more = f"steps={2 * summary.steps}" if summary.steps else f"epochs={2 * summary.epochs}"
+        tell(f"The last epoch was the best; more may help: --set schedule.{more}")
     if summary.uncalibrated:
         tell(f"Probabilities were not fitted to val: {summary.uncalibrated}")
+    if compared is not None and compared.content and compared.against:
+        from seesay.results.formats import number, p_value
+
+        test = compared.against.metrics["mR"]
+        assert test.p is not None
+        assert test.difference is not None
+        better = "better" if test.difference > 0 else "worse"
+        print(
+            f"mR {number(compared.monitor)} against {number(test.theirs)} of the included weights "
+            f"({compared.against.name}) on {compared.content.images} val images, which also chose the epoch: "
+            f"{f'clearly {better}' if test.p < 0.05 else 'no clear difference'} ({p_value(test.p)})."
+        )
     print(f"Next: seesay evaluate {quote(str(folder))}{' --allow-outside' if outside else ''}")
 
 

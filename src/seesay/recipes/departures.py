@@ -16,6 +16,7 @@ from seesay.settings import Settings
 
 Sentence: TypeAlias = str | Mapping[str, str]
 
+_EPOCHS = re.compile(r"\{(?:schedule\.epochs|value)\} epochs")
 _PLACE = re.compile(r"\{([\w.]+)\}")
 
 
@@ -68,6 +69,8 @@ class PrintedSettings(Settings):
             if key in printed and len(texts) < max(len(items), 1):
                 texts.append((value, f"{key}: {{value}} instead of {{printed}}"))
         for each, text in texts:
+            if ours.get("schedule.steps") is not None:
+                text = _EPOCHS.sub("{schedule.steps} steps", text)
             named = [name for name in _PLACE.findall(text) if name not in (*ours, "value", "printed")]
             if any(f"{name.partition('.')[0]}.kind" in ours for name in named):
                 continue  # it is about another kind of matcher, loss or optimizer

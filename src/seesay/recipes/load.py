@@ -27,6 +27,7 @@ from seesay.settings import Settings, SettingsRegistry, describe
 M = TypeVar("M", bound=BaseModel)
 
 LABELS = ("name", "about", "system", "departures")
+_INSTEAD = {"schedule.steps": "schedule.epochs", "schedule.epochs": "schedule.steps"}  # one or the other
 _INPUTS = ("encoders", "arrays", "sentence_encoder", "sentence_dim", "min_count", "lemmas", "regions")
 
 
@@ -64,6 +65,8 @@ def load_recipe(
         change = _with_mapping(each, values, name, corpus, settings_of)
         by_key[change.key] = str(change)
         values = _with_change(values, change)
+        if (other := _INSTEAD.get(change.key)) and other not in by_key:
+            values = _with_change(values, Change(other, None))
     if by_key:
         values["changes"] = [by_key[key] for key in sorted(by_key)]  # a mapping before the keys in it
         where = f"{name} with {', '.join(values['changes'])}"
@@ -311,6 +314,8 @@ def settings_digest(recipe: Recipe) -> str:
     values = recipe.model_dump(mode="json", exclude={**left_out, **inner})
     if recipe.shared_sentences is None:  # as the corpus has it
         del values["shared_sentences"]
+    if recipe.schedule.steps is None:
+        del values["schedule"]["steps"]
     return blake2b(json.dumps(values, sort_keys=True).encode(), digest_size=6).hexdigest()
 
 

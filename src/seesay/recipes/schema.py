@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from math import ceil
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import (
     BeforeValidator,
@@ -73,19 +74,42 @@ class OptimizerSettings(Settings):
 
 
 class ScheduleSettings(Settings):
-    """Epochs, early stopping after `patience` epochs without improvement on val, and the learning rate.
+    """How long training takes, early stopping, and the learning rate.
 
-    The rate is constant, falls along a cosine to zero, or is a tenth after `step_epoch` epochs.
+    Either a number of `epochs`, by default 30, or of `steps`, each of a mini-batch: as many epochs as they
+    fill, the last of which may be a part of one. Training ends after `patience` epochs without improvement on
+    val. The rate is constant, falls along a cosine to zero, or is a tenth after `step_epoch` epochs.
 
     With `average`, such as 0.99, an exponential moving average of the weights with this decay (less in the
     first steps) is measured and kept instead of the weights.
     """
 
-    epochs: int = Field(30, gt=0)
+    epochs: int | None = Field(None, gt=0)
+    steps: int | None = Field(None, gt=0)
     patience: int | None = Field(None, gt=0)
     shape: Literal["constant", "cosine", "step"] = "constant"
     step_epoch: int = Field(15, gt=0)
     average: float | None = Field(None, gt=0, lt=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_an_end(cls, values: Any) -> Any:
+        named = [
+            key for key in ("epochs", "steps") if isinstance(values, dict) and values.get(key) is not None
+        ]
+        if len(named) > 1:
+            raise ValueError("epochs and steps both say how long training takes; name one of them")
+        return values if named or not isinstance(values, dict) else {**values, "epochs": 30}
+
+    def epochs_of(self, batches: int) -> int:
+        """Return the number of epochs, the last of which may be a part of one, of so many mini-batches."""
+        return self.epochs or ceil((self.steps or 0) / max(batches, 1))
+
+    def share(self, epoch: int, step: int, batches: int) -> float:
+        """Return the share of training that is over after `step` of the mini-batches of an epoch from 1."""
+        if self.epochs is not None:
+            return (epoch - 1 + step / batches) / self.epochs
+        return ((epoch - 1) * batches + step) / (self.steps or 1)
 
 
 class WordSettings(Settings):
@@ -260,6 +284,8 @@ def misfits(recipe: Recipe) -> Iterator[tuple[str, str]]:
         yield "optimizer.momentum", "momentum belongs to sgd"
     if recipe.schedule.average is not None and solved:
         yield "schedule.average", f"{loss.kind} is solved, not trained; leave it out"
+    if recipe.schedule.steps is not None and recipe.schedule.shape == "step":
+        yield "schedule.shape", "its step_epoch counts epochs; name epochs instead of steps, or shape: cosine"
     if matcher.predicts_concepts or solved or regions is not None:
         if recipe.losses:
             why = "they are added to a loss of mini-batches of images and sentences; leave them out"

@@ -78,6 +78,11 @@ def spread(values: Sequence[float]) -> str:
     return f"{mean} ± {stdev(values):.1f}" if len(values) > 1 else mean
 
 
+def p_value(p: float) -> str:
+    """Format a p-value: `p = 0.034`, or `p < 0.001`."""
+    return f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """A cell of a table, or a heading.

@@ -21,7 +21,7 @@ from seesay.paths import replace_text
 from seesay.protocols.base import PROTOCOLS, Comparison, Content, Metrics
 from seesay.protocols.grounding import conventions
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
-from seesay.results.formats import Cell, Section, Table, number, spread
+from seesay.results.formats import Cell, Section, Table, number, p_value, spread
 from seesay.results.published import PublishedRow, find_published, published_rows, sources
 from seesay.results.rows import Row, read_rows, recorded_rows, repetitions
 
@@ -346,8 +346,7 @@ def differences_table(
             if found is None or found.difference is None or found.p is None:
                 rows[-1].append(Cell(number(None)))
                 continue
-            p = f"= {found.p:.3f}" if found.p >= 0.001 else "< 0.001"
-            rows[-1].append(Cell(f"{found.difference:+.1f}".replace("-", "−"), f"p {p}"))
+            rows[-1].append(Cell(f"{found.difference:+.1f}".replace("-", "−"), p_value(found.p)))
     return Table(["", *columns], rows, title=title, name=name)
 
 

@@ -63,6 +63,7 @@ class TrainingSummary(_Summary):
     seed: int
     corpus: CorpusPlace
     epochs: int | None = None
+    steps: int | None = None  # of the schedule, if it counts steps
     best_epoch: int | None = None
     seconds: float  # of training, the members' included
     train: Size  # `images`, `sentences` or `phrases`, and what the task counts, such as `shared_sentences`

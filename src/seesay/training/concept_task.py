@@ -97,7 +97,7 @@ def _trained(task: ConceptTask, run: Run, epochs: int, learned: np.ndarray) -> n
         for step, some in enumerate(batches):
             if len(batch := some[learned[some]]):
                 loss = torch.stack(task.losses(classifier, batch, run.device)).sum()
-                steps.take(loss, (epoch - 1 + step / len(batches)) / recipe.schedule.epochs)
+                steps.take(loss, recipe.schedule.share(epoch, step, len(batches)))
     return (classifier if steps.average is None else steps.average.module).eval()
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import count, product
 from statistics import fmean
 
 import numpy as np
@@ -72,6 +72,7 @@ def train_gates(run: Run, train: Inputs, val: Inputs, on_epoch_end: OnEpochEnd) 
     seen = [(run.embed_features(each.features), run.embed_prepared(each.sentences)) for each in (train, val)]
     metrics = member_scores(*seen[1], matcher.dims[0])
     learned: dict[str, GateSummary] = {}
+    epochs = count(1)
     for side, name in enumerate(("image", "sentence")):
         labels = {"train": of_train[side], "val": of_val[side]}
         if same := next((split for split, mine in labels.items() if mine.all() or not mine.any()), None):
@@ -83,9 +84,8 @@ def train_gates(run: Run, train: Inputs, val: Inputs, on_epoch_end: OnEpochEnd) 
             for vectors, each in zip(seen, labels.values(), strict=True)
         )
 
-        def told(epoch: int, losses: Mapping[str, float], name: str = name, side: int = side) -> None:
-            losses = {f"{name} gate/{key}": value for key, value in losses.items()}
-            on_epoch_end(side * run.recipe.schedule.epochs + epoch, losses)
+        def told(_: int, losses: Mapping[str, float], name: str = name) -> None:
+            on_epoch_end(next(epochs), {f"{name} gate/{key}": value for key, value in losses.items()})
 
         gate = getattr(matcher, f"{name}_gate")
         best = train_gate(gate, mine, chosen_by, run.recipe, run.device, told)
@@ -131,7 +131,8 @@ def train_gate(
     gate.reset()
     gate.to(device)
     (least, area), kept, state = _measured(0, gate, val, device), 0, copied(gate.state_dict())
-    batches, epochs = range(0, len(train.labels), recipe.batch_size), recipe.schedule.epochs
+    batches = range(0, len(train.labels), recipe.batch_size)
+    epochs = recipe.schedule.epochs_of(len(batches))
     steps = Steps(recipe, gate)
     with progress("Gate", epochs, "epochs") as advance:
         for epoch in range(1, epochs + 1):

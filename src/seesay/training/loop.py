@@ -78,7 +78,7 @@ def lr_factor(schedule: ScheduleSettings, progress: float) -> float:
     if schedule.shape == "cosine":
         return 0.5 * (1 + math.cos(math.pi * progress))
     if schedule.shape == "step":
-        return 0.1 if progress * schedule.epochs + 1e-9 >= schedule.step_epoch else 1.0
+        return 0.1 if progress * (schedule.epochs or 1) + 1e-9 >= schedule.step_epoch else 1.0
     return 1.0
 
 
@@ -109,6 +109,7 @@ class LoopState(BaseModel):
     """The state of a run besides its weights, stored as JSON in the checkpoint."""
 
     history: list[Epoch] = []
+    steps: int = 0
     best_epoch: int = 0
     best_metric: float = -1.0
 
@@ -171,12 +172,15 @@ class Loop:
 
     def run(self) -> tuple[dict[str, Tensor], list[Epoch]]:
         """Train until the schedule or the patience ends; return the best weights and every epoch."""
-        patience = self.recipe.schedule.patience
-        for epoch in range(len(self.state.history) + 1, self.recipe.schedule.epochs + 1):
-            if patience is not None and len(self.state.history) - self.state.best_epoch >= patience:
-                break
-            self._epoch(epoch)
+        while not self._is_over():
+            self._epoch(len(self.state.history) + 1)
         return self.best, self.state.history
+
+    def _is_over(self) -> bool:
+        schedule, epochs = self.recipe.schedule, len(self.state.history)
+        if schedule.patience is not None and epochs - self.state.best_epoch >= schedule.patience:
+            return True
+        return epochs == schedule.epochs or self.state.steps == schedule.steps
 
     def _epoch(self, epoch: int) -> None:
         """Train, measure and record an epoch."""
@@ -204,13 +208,18 @@ class Loop:
             raise SeesayError(f"Recipe '{self.recipe.name}': the train split has nothing to tell apart.")
         # Summed on the device, because reading a number waits for the device.
         total = torch.zeros((), dtype=torch.float64, device=self.device)
-        with progress(f"{self.recipe.name} {epoch}/{schedule.epochs}", len(batches), "batches") as advance:
+        whole = len(batches)
+        if schedule.steps is not None:
+            batches = batches[: schedule.steps - self.state.steps]
+        told = f"{self.recipe.name} {epoch}/{schedule.epochs_of(whole)}"
+        with progress(told, len(batches), "batches") as advance:
             for step, batch in enumerate(batches):
                 losses = self.task.losses(self.matcher, batch, self.device)
                 loss = torch.stack(losses).sum()
                 if on_cpu:
                     self._check(loss.item())
-                self.steps.take(loss, (epoch - 1 + step / len(batches)) / schedule.epochs)
+                self.steps.take(loss, schedule.share(epoch, step, whole))
+                self.state.steps += 1
                 total += loss.detach() / len(losses)
                 advance(1)
         mean = (total / len(batches)).item()

@@ -165,11 +165,12 @@ class SentenceTask(Task):
     def batches(self, epoch: int) -> Sequence[Positions]:
         """Return the mini-batches of an epoch: positions of images and of their sentences."""
         recipe = self.recipe
-        self.progress = (epoch - 1) / max(recipe.schedule.epochs - 1, 1)
         for term in self.terms:
             term.begin_epoch(recipe.seed, epoch)
         sampler = SAMPLERS[recipe.sampler]
-        return list(sampler(self.data.image_of_sentence, recipe.batch_size, recipe.seed, epoch))
+        batches = list(sampler(self.data.image_of_sentence, recipe.batch_size, recipe.seed, epoch))
+        self.progress = (epoch - 1) / max(recipe.schedule.epochs_of(len(batches)) - 1, 1)
+        return batches
 
     def drawn(self, batch: Positions, device: str, features: Tensor | None = None) -> Batch:
         """Return the images and sentences of a mini-batch; words are left out at random."""

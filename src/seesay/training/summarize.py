@@ -17,12 +17,14 @@ from seesay.data.corpus import Corpus
 from seesay.losses.softmax import DistillationLoss
 from seesay.matchers.base import EmbeddingMatcher
 from seesay.metrics.inputs import refuse_nan
-from seesay.protocols.base import PROTOCOLS, read_result
-from seesay.protocols.evaluate import subject_of
+from seesay.protocols.base import PROTOCOLS, Result, read_result
+from seesay.protocols.evaluate import measure, subject_of
 from seesay.protocols.grounding import GROUNDING, fit_boxes
 from seesay.protocols.subject import RunSubject
 from seesay.runs.calibration import Calibration, NothingToFitError, ScoreCalibration
 from seesay.runs.export import try_export
+from seesay.runs.inputs import run_inputs
+from seesay.runs.load import load_run
 from seesay.runs.run import Run
 from seesay.runs.scores import Matrix
 from seesay.runs.summary import CorpusPlace, Epoch, GateSummary, MemberSummary, TrainingSummary
@@ -33,6 +35,7 @@ from seesay.training.task import Task
 LEAST_IMAGES = 20
 """Images that a split needs for probabilities: fewer are so easily told apart that any answer seems sure."""
 
+_INCLUDED, _COMPARED = "seesay-small", 300
 _FITTED = 500  # most queries of a kind to which probabilities are fitted
 _WEIGHT = 1e4  # total weight of the answers, so large that the regularisation hardly counts
 _SEVERAL = 5  # least number of images of a noun that is a query
@@ -70,8 +73,9 @@ def summarize(
             subset=corpus.subset_size,
         ),
         epochs=len(history) or None,
+        steps=run.recipe.schedule.steps if history else None,
         best_epoch=best_epoch.epoch if best_epoch else None,
-        improving=best_epoch and best_epoch.ridge is None and best_epoch.epoch == run.recipe.schedule.epochs,
+        improving=best_epoch and best_epoch.ridge is None and best_epoch.epoch == len(history),
         seconds=round(seconds, 1),
         train=train,
         val=val,
@@ -163,6 +167,26 @@ def _fitted(scores: Matrix, queries: Sequence[tuple[int, Mask, Mask]]) -> Calibr
     values = np.concatenate([scores[known, column] for column, _, known in few]).astype(np.float64)
     outcomes = np.concatenate([right[known] for _, right, known in few])
     return Calibration.fit(values, outcomes, np.full(len(values), _WEIGHT / len(values)))
+
+
+def compared_with_included(run: Run, corpus: Corpus) -> Result | None:
+    """Measure a run on the first images of val, at most 300, and compare it with the included weights.
+
+    Returns:
+        The result, with the comparison; None if the run grounds phrases or predicts concepts, or if the
+        included weights cannot read these images.
+    """
+    if corpus.has_boxes or run.config.predicts_concepts:
+        return None
+    mine = run_inputs(run, corpus, "val").of_first_images(min(run.recipe.val_images or _COMPARED, _COMPARED))
+    if any(image.source is None for image in mine.corpus.images):
+        return None
+    included = load_run(_INCLUDED)
+    both = ((run, mine), (included, run_inputs(included, mine.corpus, "val")))
+    ours, theirs = (measure(RunSubject(each, inputs, "val"), "standard") for each, inputs in both)
+    if ours.content != theirs.content:  # one of them has skipped an image
+        return None
+    return ours.model_copy(update={"against": ours.compare(theirs, _INCLUDED)})
 
 
 def finish(run: Run, corpus: Corpus, summary: TrainingSummary) -> None:
