@@ -194,6 +194,16 @@ def test_other_encoders_replace_those_of_their_role_in_each_row() -> None:
     assert sorted(members) == [["context"], ["instances"]]
 
 
+@pytest.mark.parametrize("table", OF_ONE_PAPER, ids=lambda table: table.name)
+def test_no_row_of_a_papers_table_repeats_another_on_its_corpus(table: TableDefinition) -> None:
+    models: dict[tuple[str, str], str] = {}
+    for row in table.rows:
+        if row.combine is None and row.measured:
+            recipe = table.recipe(row.recipes[0], table.corpus, row.changes, seed=1)
+            settings = recipe.model_dump_json(exclude={"name", "about", "system", "departures", "changes"})
+            assert models.setdefault((settings, table.protocol_of(row)), row.name) == row.name
+
+
 @pytest.mark.parametrize(
     ("name", "rows", "changes"),
     [

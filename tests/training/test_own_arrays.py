@@ -140,6 +140,30 @@ def test_the_layout_of_vse_takes_further_arrays_by_split_and_row(tmp_path: Path)
         inputs_of(tmp_path, "sco-cnp-ctx", "precomputed", CONCEPTS)
 
 
+def test_sentence_vectors_are_found_beside_the_corpus(
+    drawn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = read_corpus(drawn)
+    texts = sorted(set(corpus.texts()))
+    np.save(drawn / "thought.npy", np.random.default_rng(0).normal(size=(len(texts), 8)))
+    (drawn / "thought_texts.txt").write_text("\n".join(texts))
+    monkeypatch.chdir(tmp_path)  # where another file of that name would be an accident
+    (tmp_path / "thought.npy").touch()
+    asked = [
+        f"encoders=[{CONTEXT}]",
+        "sentence_encoder={kind: vectors, file: thought.npy}",
+        "schedule.epochs=1",
+    ]
+    runs = TableRuns(
+        load_table("two-branch-2").only(["two-branch"]), corpus, tmp_path, changes=asked, resamples=0
+    )
+    assert measure_table(runs, [1], [].append).failures == []
+    assert measure_table(runs, [1], [].append).failures == []  # the same run, which is finished
+    run = Run.load(str(tmp_path / "flickr30k" / "two-branch-seed1"))
+    assert run.sentence_encoder is not None
+    assert run.sentence_encoder.encode(texts[:1]).shape == (1, 8)
+
+
 def own_file(folder: Path, rows: np.ndarray, ids: list[str]) -> str:
     np.save(folder / "own.npy", rows)
     (folder / "own_ids.txt").write_text("\n".join(ids))

@@ -127,9 +127,7 @@ def find_region_files(folder: Path) -> list[Path]:
 def load_array(path: Path) -> NDArray[Any]:
     """Return the features of a file, see `find_array`; raise SeesayError if there are none."""
     if (rows := find_array(path, "features")) is None:
-        raise SeesayError(
-            f"{path}: no such file of features; relative paths of images' features start at the corpus."
-        )
+        raise SeesayError(f"{path}: no such file of features; relative paths start at the corpus.")
     return rows
 
 

@@ -17,7 +17,8 @@ from seesay.onnx import Session
 from seesay.paths import home_expanded
 from seesay.registry import Registry
 
-PRECOMPUTED = "precomputed"  # instead of an encoder: arrays of features that come with a corpus
+# Instead of an encoder: arrays of images' features and of sentences' vectors that come with a corpus.
+PRECOMPUTED, VECTORS = "precomputed", "vectors"
 OPEN_CLIP, TIMM = "open_clip", "timm"  # libraries of models
 ROLES = ("context", "concepts", "instances", "regions")
 
@@ -120,7 +121,7 @@ class EncoderSettings:
     @property
     def absolute(self) -> EncoderSettings:
         """The same with absolute paths of files and folders that exist; runs of concepts are unchanged."""
-        if self.kind == PRECOMPUTED:  # whose files lie beside a corpus
+        if self.kind in (PRECOMPUTED, VECTORS):  # whose files lie beside a corpus
             return self
         found = {key: home_expanded(value) for key, value in self.options if key in _PATHS and key != "run"}
         return self.replaced(**{key: str(path.resolve()) for key, path in found.items() if path.exists()})

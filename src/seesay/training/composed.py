@@ -39,7 +39,7 @@ from seesay.training.summarize import finish, summarize
 from seesay.training.task import Task
 from seesay.training.tasks import task_for
 from seesay.training.tuning import FromPixels, PixelsTask, load_tunable
-from seesay.training.words import check_begun
+from seesay.training.words import check_begun, with_own_vectors
 
 MEMBERS = "members"
 Train = Callable[[Recipe, Corpus, Path, bool], Run]
@@ -60,7 +60,7 @@ def train_composed(
         check_tunable(recipe)  # before the first step is trained
     members = []
     for member in member_recipes(recipe):
-        member = with_concept_runs(member, out.parent.joinpath)
+        member = with_own_vectors(with_concept_runs(member, out.parent.joinpath), corpus)
         members.append(finished_run(member, corpus, out / MEMBERS / member.name, train))
     if is_combined(out, [member.folder for member in members]):
         return Run.load(str(out))

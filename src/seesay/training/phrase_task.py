@@ -248,10 +248,13 @@ class PhraseTask(Task):
     def _read(self, regions: NDArray[np.int64]) -> Tensor:
         """Read features (n, d) from the store."""
         owners = np.searchsorted(self.sampler.first_region, regions, side="right") - 1
-        rows: list[NDArray[np.float32]] = []
         order = np.argsort(owners, kind="stable")
         images, starts = np.unique(owners[order], return_index=True)
+        features = np.empty((0, 0), np.float32)
         for image, mine in zip(images, np.split(order, starts[1:]), strict=True):
             local = regions[mine] - self.sampler.first_region[image]
-            rows.append(self.data.region_features(image, local, self.settings.geometry))
-        return torch.from_numpy(np.concatenate(rows)[np.argsort(order)])
+            rows = self.data.region_features(image, local, self.settings.geometry)
+            if not features.size:
+                features = np.empty((len(regions), rows.shape[1]), np.float32)
+            features[mine] = rows
+        return torch.from_numpy(features)

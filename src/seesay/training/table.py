@@ -31,7 +31,7 @@ from seesay.training.composed import combine_members, finished_run, is_combined
 from seesay.training.concept_task import with_concept_runs
 from seesay.training.loop import has_epochs
 from seesay.training.train import holding, train
-from seesay.training.words import check_begun
+from seesay.training.words import check_begun, with_own_vectors
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,7 @@ class TableRuns:
             SeesayError: it cannot be trained, or the folder has a run of another recipe or other sentences.
         """
         recipe = self.definition.recipe(name, self.corpus.name, changes, seed, self.changes)
+        recipe = with_own_vectors(recipe, self.corpus)
         if not recipe.matcher.predicts_concepts:  # a concept recipe reads no concepts
             recipe = with_concept_runs(recipe, lambda concepts: self.run(concepts, seed))
         folder = self.folder / self.corpus.name / f"{called or recipe.name}-seed{seed}"

@@ -32,7 +32,14 @@ from seesay.training.loop import CHECKPOINT, Loop, has_epochs, solve
 from seesay.training.summarize import finish, summarize
 from seesay.training.task import Task
 from seesay.training.tasks import task_for
-from seesay.training.words import PretrainedVectors, check_recipe, check_words, learned_words, start_words
+from seesay.training.words import (
+    PretrainedVectors,
+    check_recipe,
+    check_words,
+    learned_words,
+    start_words,
+    with_own_vectors,
+)
 
 _DEPARTURE = "Starts from the weights of"
 # Weights that were learned from other inputs may have the right shapes, but another meaning.
@@ -67,6 +74,7 @@ def train(
         SeesayError: `out` already contains a run, the run to resume has another recipe, the recipe is for
             another kind of corpus, or its matcher cannot start from that run's weights.
     """
+    recipe = with_own_vectors(recipe, corpus)
     if start_from is not None:
         recipe = recipe_from(start_from, recipe)
     with holding(out):

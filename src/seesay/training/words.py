@@ -15,9 +15,10 @@ from seesay.data.corpus import Corpus
 from seesay.encoders.sentences.base import load_sentence_encoder
 from seesay.encoders.sentences.class_names import class_vectors
 from seesay.encoders.sentences.word_vectors import file_vectors, word_vectors
+from seesay.encoders.settings import VECTORS
 from seesay.errors import SeesayError
 from seesay.matchers.layers import WordEmbedding
-from seesay.paths import home_expanded
+from seesay.paths import file_beside, home_expanded
 from seesay.recipes.load import differences
 from seesay.recipes.schema import Recipe
 from seesay.runs.config import RECIPE, VOCABULARY, run_recipe
@@ -58,6 +59,15 @@ def check_begun(folder: Path, recipe: Recipe, corpus: Corpus) -> Recipe:
     there = check_recipe(folder, recipe)
     check_words(folder, learned_words(recipe, corpus.split("train").texts())[0], corpus)
     return there
+
+
+def with_own_vectors(recipe: Recipe, corpus: Corpus) -> Recipe:
+    """Return the recipe with the whole path of its file of sentence vectors, found beside the corpus."""
+    reader = recipe.sentence_encoder
+    if reader is None or reader.kind != VECTORS or not (file := reader.get("file")):
+        return recipe
+    whole = reader.replaced(file=str(file_beside(corpus.root, file).resolve()))
+    return recipe.model_copy(update={"sentence_encoder": whole})
 
 
 def start_words(matcher: nn.Module, recipe: Recipe, vectors: PretrainedVectors) -> None:

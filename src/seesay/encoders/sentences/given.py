@@ -13,12 +13,12 @@ from seesay.arrays import Vectors
 from seesay.data.features import load_array
 from seesay.data.texts import composed
 from seesay.encoders.sentences.base import SentenceEncoder, register_sentence_encoder
-from seesay.encoders.settings import EncoderSettings
+from seesay.encoders.settings import VECTORS, EncoderSettings
 from seesay.errors import SeesayError
 from seesay.paths import file_digest, home_expanded, unusable
 
 
-@register_sentence_encoder("vectors")
+@register_sentence_encoder(VECTORS)
 class GivenVectors(SentenceEncoder):
     """Vectors of a file, FILE.npy (m, d), of the m texts in FILE_texts.txt, one a line.
 
