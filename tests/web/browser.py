@@ -1,17 +1,9 @@
 """A real, headless Chromium: what the tests of the page share."""
 
 import shutil
-import threading
-import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-import uvicorn
-
-from seesay.web.app import create_app
-from seesay.web.options import ServerOptions
-from tests.search.colours import Colours, opened
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs the playwright package")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -44,27 +36,6 @@ def chromium() -> Iterator:
         )
         yield browser
         browser.close()
-
-
-def served(
-    index: Path | dict[str, Path],
-    ground_run: str = "none",
-    matcher: Colours | None = None,
-    **options: object,
-) -> Iterator[str]:
-    several = index if isinstance(index, dict) else {"index": index}
-    app = create_app(
-        {name: opened(each, matcher) for name, each in several.items()},
-        ServerOptions(ground_run=ground_run, **options),
-    )
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
-    thread = threading.Thread(target=server.run, daemon=True)  # which a failing test leaves behind
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
 
 
 class Watched:

@@ -1,9 +1,12 @@
 import shutil
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 from fastapi.testclient import TestClient
 from PIL import Image
 
@@ -49,6 +52,28 @@ def client_of(served: Path | Index | dict[str, Index], **options: Any) -> TestCl
     """A client of a server of an index, or of several by their names."""
     indexes = opened(served) if isinstance(served, Path) else served
     return TestClient(create_app(indexes, ServerOptions(**options)), base_url="http://localhost")
+
+
+def served(
+    index: Path | dict[str, Path],
+    ground_run: str = "none",
+    matcher: Colours | None = None,
+    **options: object,
+) -> Iterator[str]:
+    """A server of an index, or of several by their names, in a thread; yields its address."""
+    several = index if isinstance(index, dict) else {"index": index}
+    app = create_app(
+        {name: opened(each, matcher) for name, each in several.items()},
+        ServerOptions(ground_run=ground_run, **options),
+    )
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
+    thread = threading.Thread(target=server.run, daemon=True)  # which a failing test leaves behind
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
 
 
 @pytest.fixture(scope="module")
@@ -101,16 +126,12 @@ def page_index(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def address(page_index: Path, grounding_run: Path) -> Iterator[str]:
     """A server that grounds."""
-    from tests.web.browser import served
-
     yield from served(page_index, str(grounding_run))
 
 
 @pytest.fixture(scope="session")
 def plain_address(page_index: Path) -> Iterator[str]:
     """A server of the same index that does not ground."""
-    from tests.web.browser import served
-
     yield from served(page_index)
 
 

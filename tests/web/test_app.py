@@ -541,6 +541,14 @@ def test_every_route_documents_its_failures(client: TestClient) -> None:
     assert list(answers["responses"]["404"]["content"]) == ["application/problem+json"]
 
 
+def test_files_are_described_as_bytes_which_generators_of_clients_keep(client: TestClient) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    for path in ("{id}/original", "{id}/view", "{id}/thumbnail", "archive", "jpeg"):
+        (operation,) = paths[f"/api/v1/images/{path}"].values()
+        content = operation["responses"]["200"]["content"]
+        assert content["application/octet-stream"]["schema"] == {"type": "string", "format": "binary"}, path
+
+
 def test_a_parameter_that_a_route_does_not_have_is_refused(client: TestClient) -> None:
     response = client.get("/api/v1/search", params={"q": "red", "were": "name:red"})
     assert response.status_code == 422

@@ -15,7 +15,8 @@ from PIL import ExifTags, Image, PngImagePlugin
 from seesay.data.images import decode
 from seesay.search import Index
 from tests.search.colours import Colours, gallery, picture
-from tests.web.browser import ELSEWHERE, Watched, needs_chromium, served, sync_api
+from tests.web.browser import ELSEWHERE, Watched, needs_chromium, sync_api
+from tests.web.conftest import served
 
 pytestmark = needs_chromium
 expect = sync_api.expect

@@ -12,7 +12,8 @@ from benchmarks.colours import cases, encoded, inks_in_srgb, picture, shown
 from seesay.data.images import decode
 from seesay.search import Index
 from tests.search.colours import Colours
-from tests.web.browser import Watched, needs_chromium, served, sync_api
+from tests.web.browser import Watched, needs_chromium, sync_api
+from tests.web.conftest import served
 
 pytestmark = needs_chromium
 FILES = {f"{name}.{format.lower()}": data for name, format, data in cases()}

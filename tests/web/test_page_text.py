@@ -10,7 +10,8 @@ import pytest
 from seesay.data.images import content_key
 from seesay.search import Index
 from tests.search.colours import Colours, gallery
-from tests.web.browser import Watched, needs_chromium, served, sync_api
+from tests.web.browser import Watched, needs_chromium, sync_api
+from tests.web.conftest import served
 from tests.web.test_page_grounding import shown_boxes
 
 pytestmark = [*needs_chromium, pytest.mark.slow]
