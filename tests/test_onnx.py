@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,7 +18,8 @@ from onnx import TensorProto, helper
 from torch import nn
 
 from seesay.errors import SeesayError
-from seesay.onnx import Packaged, _refused, onnx_session
+from seesay.onnx import Packaged, _refused, compute, onnx_session
+from tests.waiting import waited
 
 
 @pytest.fixture(autouse=True)
@@ -138,6 +141,62 @@ def test_what_may_compute_without_end_is_not_opened(
         onnx_session(tmp_path / "images.onnx", 1)
     onnx.save(helper.make_model(graph_of(same("images", "out")), ir_version=10), tmp_path / "images.onnx")
     assert onnx_session(tmp_path / "images.onnx", 1).get_inputs()[0].name == "images"
+
+
+def expanded(side: int, products: int) -> onnx.GraphProto:
+    """A square of that side, multiplied with itself that often: hours of work in few bytes."""
+    nodes = [helper.make_node("Expand", ["x", "sides"], ["square0"])]
+    for i in range(products):
+        nodes.append(helper.make_node("MatMul", [f"square{i}", "square0"], [f"square{i + 1}"]))
+    nodes.append(helper.make_node("ReduceMax", [f"square{products}"], ["out"], keepdims=0))
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])
+    out = helper.make_tensor_value_info("out", TensorProto.FLOAT, [])
+    sides = helper.make_tensor("sides", TensorProto.INT64, [2], [side, side])
+    return helper.make_graph(nodes, "graph", [given], [out], [sides])
+
+
+ONE = {"x": np.ones(1, np.float32)}
+
+
+def opened_with(folder: Path, side: int, products: int) -> onnxruntime.InferenceSession:
+    onnx.save(helper.make_model(expanded(side, products), ir_version=10), folder / "images.onnx")
+    return onnx_session(folder / "images.onnx", 1)
+
+
+def none_computes() -> bool:
+    return all(thread.name != "seesay-network" for thread in threading.enumerate())
+
+
+def test_a_network_that_computes_for_hours_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = opened_with(tmp_path, 800, 5_000)
+    monkeypatch.setattr("seesay.onnx.MOST_SECONDS", 0.2)
+    with pytest.raises(SeesayError, match=r"has computed for 0\.2 seconds"):
+        compute(session, ONE)
+    waited(none_computes)
+
+
+def test_a_signal_ends_the_wait_for_a_network(tmp_path: Path) -> None:
+    """As Ctrl-C does, which Python handles only between its own steps."""
+
+    def interrupt(*_: object) -> None:
+        raise InterruptedError
+
+    session, before = opened_with(tmp_path, 800, 5_000), signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises(InterruptedError):
+            compute(session, ONE)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    waited(none_computes)
+
+
+def test_the_memory_of_networks_is_limited(tmp_path: Path) -> None:
+    assert compute(opened_with(tmp_path, 10, 1), ONE)[0] == 10
+    with pytest.raises(Exception, match="smaller than requested bytes"):
+        compute(opened_with(tmp_path, 50_000, 0), ONE)
 
 
 @given(st.binary(max_size=60))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from concurrent.futures import Future
+from functools import cache, lru_cache, partial
 from importlib.util import find_spec
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 
 NETWORKS = "encoders"  # in the folder of a run that was exported: networks of packages that its encoders read
 _DOMAINS = ("", "ai.onnx", "com.microsoft")  # of operators: the standard's, and those of 8-bit networks
+MOST_SECONDS = 300.0
+"""Time limit of opening a network, and of each call, which takes some seconds at most."""
+
+_MOST_BYTES = 8 << 30  # of memory for what all networks compute
+_T = TypeVar("_T")
 _opening = threading.Lock()
 
 
@@ -51,8 +57,7 @@ class Session:
         with _opening:
             if self._session is None:
                 self._session = _opened(self.file(), self._threads, self._arena)
-        computed: list[NDArray[np.float32]] = self._session.run(outputs, dict(inputs))
-        return computed
+        return compute(self._session, inputs, outputs)
 
 
 class Packaged(Session):
@@ -108,6 +113,43 @@ class Packaged(Session):
 def _opened(path: Path, threads: int, arena: bool) -> InferenceSession:
     """Open a session, or return the one that another encoder has opened of the same file."""
     return onnx_session(path, threads, arena=arena)
+
+
+def compute(
+    session: InferenceSession, inputs: Mapping[str, NDArray[Any]], outputs: Sequence[str] | None = None
+) -> list[NDArray[np.float32]]:
+    """Compute the outputs of a session with those names, or all.
+
+    Raises:
+        SeesayError: it takes too long.
+    """
+    import onnxruntime
+
+    options = onnxruntime.RunOptions()
+    stop = partial(setattr, options, "terminate", True)
+    return _within_limit(partial(session.run, outputs, dict(inputs), options), stop)
+
+
+def _within_limit(work: Callable[[], _T], stop: Callable[[], None]) -> _T:
+    """Do native work in another thread, so that Ctrl-C and a limit of time end the wait for it.
+
+    `stop` asks it to end, as it does after its current operation at the earliest.
+    """
+    done = Future[_T]()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="seesay-network", daemon=True).start()
+    try:
+        return done.result(MOST_SECONDS)
+    except TimeoutError as error:
+        raise SeesayError(f"A network has computed for {MOST_SECONDS:g} seconds; use another run.") from error
+    finally:
+        stop()
 
 
 def trace(
@@ -178,13 +220,27 @@ def onnx_session(
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
             values = [onnxruntime.OrtValue.ortvalue_from_numpy(weight) for weight in weights.values()]
             options.add_external_initializers(list(weights), values)
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        _limit_memory()
+        options.add_session_config_entry("session.use_env_allocators", str(int(arena)))
+        opened = partial(onnxruntime.InferenceSession, str(path), options, providers=["CPUExecutionProvider"])
+        return _within_limit(opened, partial(options.set_load_cancellation_flag, True))
+    except SeesayError:
+        raise
     except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
         raise unusable(path, error, f"damaged; {remedy}.") from error
 
 
+@cache
+def _limit_memory() -> None:
+    """Let all networks share memory of a limited size: a small graph can name arrays of any size."""
+    import onnxruntime as ort
+
+    where = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
+    ort.create_and_register_allocator(where, ort.OrtArenaCfg({"max_mem": _MOST_BYTES}))
+
+
 def _check_operators(path: Path, remedy: str) -> None:
-    """Refuse graphs that may compute without end, which neither an exception nor a signal could stop.
+    """Refuse graphs that may compute without end.
 
     Only operators with graphs inside (Loop, Scan, If) and functions can do so. What seesay exports has none.
     """

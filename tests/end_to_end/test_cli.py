@@ -507,6 +507,17 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "run the same command again to continue" in seesay("runs", code=130).stderr
 
 
+def test_a_command_ends_although_a_thread_does_not() -> None:
+    code = (
+        "import sys, threading; from seesay import cli; cli._END_SECONDS = 0.2; "
+        "sys.argv = ['seesay', {0!r}]; "
+        "threading.Thread(target=threading.Event().wait).start(); cli.main()"
+    )
+    for command, status in (("recipes", 0), ("nonsense", 2)):
+        ended = subprocess.run([sys.executable, "-c", code.format(command)], capture_output=True, timeout=100)
+        assert ended.returncode == status
+
+
 def test_names_that_are_no_text_can_be_printed(tmp_path: Path) -> None:
     (tmp_path / "\udcff").mkdir()
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")  # as strict as standard output usually is

@@ -222,6 +222,22 @@ def test_a_server_is_ready_when_it_has_warmed_up(index_path: Path) -> None:
         waited(lambda: client.get("/readyz").status_code == 200)
 
 
+def test_a_server_does_not_wait_for_ever_for_its_warm_up(index_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("seesay.web.app._SHUTDOWN_SECONDS", 0.2)
+    going, ended = threading.Event(), threading.Event()
+
+    class Endless(Colours):
+        def embed_sentences(self, sentences: Sequence[str], query: bool = False):
+            going.set()
+            ended.wait(60)
+            return super().embed_sentences(sentences)
+
+    with client_of(Index.open(index_path, Endless()), warm_up=True, ground_run="none"):
+        assert going.wait(10)
+    assert "seesay-warm-up" in [thread.name for thread in threading.enumerate()]
+    ended.set()
+
+
 def test_the_schema_is_printed_without_a_server(
     client: TestClient, capsys: pytest.CaptureFixture[str]
 ) -> None:

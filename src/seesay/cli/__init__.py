@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
@@ -23,6 +24,8 @@ from seesay.errors import SeesayError, naming_extras
 from seesay.progress import visible
 
 __all__ = ["app", "main", "with_all_commands"]
+
+_END_SECONDS = 10.0
 
 
 def with_all_commands() -> typer.Typer:
@@ -89,6 +92,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if sys.stdout is output:
             sys.stdout, sys.stderr = streams
+        if arguments is None:  # a thread that waits for a network or a disk would keep the process
+            code = getattr(sys.exc_info()[1], "code", 1) or 0
+            ending = threading.Timer(_END_SECONDS, os._exit, [code])
+            ending.daemon = True
+            ending.start()
 
 
 def _fail(message: str, as_json: bool) -> NoReturn:

@@ -28,7 +28,7 @@ from seesay.encoders.proposals import NMS, propose
 from seesay.encoders.settings import PRECOMPUTED, AnyEncoder, Encoder, EncoderRegistry, EncoderSettings
 from seesay.encoders.stores import ArrayStore, Encoding, Rows, fill
 from seesay.errors import ImageError, SeesayError
-from seesay.onnx import onnx_session
+from seesay.onnx import compute, onnx_session
 from seesay.paths import file_beside, file_digest, home_expanded
 
 Boxes = NDArray[np.float32]
@@ -287,7 +287,7 @@ class Detector:
         fitted = resize(pixels, max(1, round(height * scale)), max(1, round(width * scale)))
         square = np.full((self._side, self._side, 3), _GREY, np.float32)
         square[: fitted.shape[0], : fitted.shape[1]] = fitted[:, :, ::-1]
-        rows = self._session.run(None, {self._name: square.transpose(2, 0, 1)[None]})[0][0]
+        rows = compute(self._session, {self._name: square.transpose(2, 0, 1)[None]})[0][0]
         if not np.isfinite(rows).all():
             raise SeesayError(f"{self.path}: returned a number that is not finite; export it again.")
         middles = (rows[:, :2] + self._cells) * self._strides

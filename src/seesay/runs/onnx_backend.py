@@ -21,7 +21,7 @@ from safetensors import SafetensorError, safe_open
 
 from seesay.arrays import Vectors
 from seesay.errors import SeesayError, first_line
-from seesay.onnx import onnx_session
+from seesay.onnx import compute, onnx_session
 from seesay.paths import file_digest, unusable
 from seesay.runs.config import RUN, WEIGHTS, RunConfig
 from seesay.runs.sentences import PreparedSentences
@@ -93,7 +93,7 @@ class OnnxBackend:
             self._sessions[graph] = session
         try:
             given = {each.name: np.ascontiguousarray(inputs[each.name]) for each in session.get_inputs()}
-            output: Vectors = session.run(None, given)[0]
+            output: Vectors = compute(session, given)[0]
             if output.ndim == 0:
                 raise ValueError("its output is a single number")
         except Exception as error:  # ONNX Runtime's exceptions have no common base of their own

@@ -88,7 +88,7 @@ def create_app(served: Index | Mapping[str, Index], options: ServerOptions | Non
         yield
         service.is_closing = True
         if options.warm_up:  # a session that is being created aborts the process if Python ends before it
-            await asyncio.to_thread(warming.join)
+            await asyncio.to_thread(warming.join, _SHUTDOWN_SECONDS)
         service.close()
 
     app = _Application(
