@@ -32,7 +32,7 @@ from seesay.encoders.images.concepts import REGIONS
 from seesay.encoders.images.efficientnet import LiteEncoder, load_lite
 from seesay.encoders.proposals import SIDE, diverse_regions
 from seesay.encoders.settings import EncoderSettings
-from seesay.matchers import decoder, layers
+from seesay.matchers import layers, sco
 from seesay.matchers.sco import SCO
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.settings import MatcherInputs
@@ -109,7 +109,7 @@ def by_pytorch(work: Callable[[], T]) -> Callable[[], T]:
         return states.data, last[0]
 
     def patched() -> T:
-        with patch.object(layers, "run_packed", own), patch.object(decoder, "run_packed", own):
+        with patch.object(layers, "run_packed", own), patch.object(sco, "run_packed", own):
             return work()
 
     return patched

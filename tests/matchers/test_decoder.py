@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seesay.matchers.decoder import Decoder
+from seesay.matchers.sco import Decoder
 from seesay.matchers.sentences import Sentences
 
 Array = NDArray[np.float64]

@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import PackedSequence
 from seesay.errors import SeesayError
 from seesay.matchers.sentences import UNKNOWN, Sentences, word_places
 
-State = tuple[Tensor, ...]  # of a recurrent layer: the hidden state and, of an LSTM, the cell state
+State = tuple[Tensor, Tensor]  # of an LSTM: the hidden and the cell state, (1, m, H) each
 # How image features are scaled; see `standardised`.
 Standardise = Literal[False, True, "power", "length"]
 
@@ -53,70 +53,52 @@ def last_states(layer: nn.GRU | nn.LSTM, sentences: Sentences, vectors: Tensor) 
     if torch.onnx.is_in_onnx_export():  # a packed sequence cannot be exported to ONNX
         outputs: Tensor = layer(vectors[word_places(sentences.lengths)[0].T])[0]
         return outputs[sentences.lengths - 1, torch.arange(outputs.shape[1], device=outputs.device)]
-    return run_packed(layer, sentences.packed(vectors))[1]
+    packed = sentences.packed(vectors)
+    if isinstance(layer, nn.LSTM):
+        return run_packed(layer, packed)[1]
+    last: Tensor = layer(packed)[1][0]
+    return last
 
 
-def run_packed(
-    layer: nn.GRU | nn.LSTM, packed: PackedSequence, start: State | None = None
-) -> tuple[Tensor, Tensor]:
-    """Run a single layer that reads the words (total, d) of m sentences forwards, with biases.
+def run_packed(lstm: nn.LSTM, packed: PackedSequence, start: State | None = None) -> tuple[Tensor, Tensor]:
+    """Run a single LSTM that reads the words (total, d) of m sentences forwards, with biases.
 
-    In PyTorch's own layers, each step slices its rows from the products of all words, and on a CPU the
+    In PyTorch's own layer, each step slices its rows from the products of all words, and on a CPU the
     gradient of each slice is as large as the whole and mostly zeros. Here the steps and weights are the same,
-    but the rows are split once, and the gradient of a split is one concatenation (`benchmarks/sco.py`).
+    but the rows are split once, and the gradient of a split is one concatenation: steps of SCO and of the
+    two-branch networks take two thirds of the time (`benchmarks/sco.py`).
 
     Args:
-        layer: the layer whose weights are used.
+        lstm: the layer whose weights are used.
         packed: the vectors of the words.
-        start: hidden state, and an LSTM's cell state, (1, m, H) each; zeros by default.
+        start: hidden and cell state, (1, m, H) each; zeros by default.
 
     Returns:
         The hidden states after each word, (total, H), in the order of `packed.data`, and those after each
         sentence's last word, (m, H), in the order of the sentences.
     """
-    if torch.is_grad_enabled() and packed.data.device.type == "cpu":
-        return _run(layer, packed, start)
-    if isinstance(layer, nn.LSTM):
-        states, (last, _) = layer(packed, start)
-    else:
-        states, last = layer(packed, None if start is None else start[0])
-    return states.data, last[0]
-
-
-def _run(layer: nn.GRU | nn.LSTM, packed: PackedSequence, start: State | None) -> tuple[Tensor, Tensor]:
-    step = _lstm_step if isinstance(layer, nn.LSTM) else _gru_step
-    from_words, from_state, of_words, of_state = layer.all_weights[0]  # two matrices, then their biases
+    if not torch.is_grad_enabled() or packed.data.device.type != "cpu":
+        outputs, (last, _) = lstm(packed, start)
+        return outputs.data, last[0]
+    from_words, from_state, of_words, of_state = lstm.all_weights[0]  # two matrices, then their biases
     sizes = packed.batch_sizes.tolist()  # of the sentences that have a first word, a second, and so on
-    if start is None:
-        zeros = packed.data.new_zeros(sizes[0], layer.hidden_size)
-        state: State = (zeros, zeros) if isinstance(layer, nn.LSTM) else (zeros,)
-    else:
-        order = slice(None) if packed.sorted_indices is None else packed.sorted_indices
-        state = tuple(each[0, order] for each in start)
+    order = slice(None) if packed.sorted_indices is None else packed.sorted_indices
+    hidden, cell = (
+        packed.data.new_zeros(sizes[0], lstm.hidden_size) if start is None else start[k][0, order]
+        for k in (0, 1)
+    )
     states, ended = [], []
     for inputs in torch.split(functional.linear(packed.data, from_words, of_words), sizes):
-        if len(inputs) < len(state[0]):  # the longest sentences come first
-            ended.append(state[0][len(inputs) :])
-            state = tuple(each[: len(inputs)] for each in state)
-        state = step(inputs, functional.linear(state[0], from_state, of_state), state)
-        states.append(state[0])
-    last = torch.cat([state[0], *reversed(ended)])
+        if (count := len(inputs)) < len(hidden):  # the longest sentences come first
+            ended.append(hidden[count:])
+            hidden, cell = hidden[:count], cell[:count]
+        gates = inputs + functional.linear(hidden, from_state, of_state)
+        input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=1)
+        cell = forget_gate.sigmoid() * cell + input_gate.sigmoid() * candidate.tanh()
+        hidden = output_gate.sigmoid() * cell.tanh()
+        states.append(hidden)
+    last = torch.cat([hidden, *reversed(ended)])
     return torch.cat(states), last if packed.unsorted_indices is None else last[packed.unsorted_indices]
-
-
-def _lstm_step(inputs: Tensor, recurrent: Tensor, state: State) -> State:
-    input_gate, forget_gate, candidate, output_gate = (inputs + recurrent).chunk(4, dim=1)
-    cell = forget_gate.sigmoid() * state[1] + input_gate.sigmoid() * candidate.tanh()
-    return output_gate.sigmoid() * cell.tanh(), cell
-
-
-def _gru_step(inputs: Tensor, recurrent: Tensor, state: State) -> State:
-    (reset, update, new), (reset_of_state, update_of_state, new_of_state) = (
-        each.chunk(3, dim=1) for each in (inputs, recurrent)
-    )
-    update_gate = (update + update_of_state).sigmoid()
-    candidate = (new + (reset + reset_of_state).sigmoid() * new_of_state).tanh()
-    return ((1 - update_gate) * candidate + update_gate * state[0],)
 
 
 def mean_words(bag: nn.EmbeddingBag, sentences: Sentences) -> Tensor:
