@@ -7,11 +7,11 @@ from safetensors.torch import load_file
 from torch.nn import functional
 
 from seesay.encoders.sentences.base import load_sentence_encoder
-from seesay.encoders.sentences.class_names import class_names
 from seesay.errors import SeesayError
 from seesay.matchers.projection import CLASSES, ClassEvidence, JointProjection, Projection
 from seesay.matchers.sentences import Sentences
 from seesay.runs.config import run_folder
+from seesay.training.words import class_names
 
 
 def matcher(members: int, class_names: float) -> Projection:

@@ -21,7 +21,7 @@ from seesay.protocols.base import Result
 from seesay.protocols.subject import RunSubject, Subject, run_scores
 from seesay.report.page import Page, Pictures
 from seesay.results.formats import Html, Table, joined, tag
-from seesay.text.tokens import tokenize
+from seesay.text.vocabulary import tokenize
 
 SEED = 0
 _SAMPLED = 6  # random queries of each direction

@@ -7,7 +7,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from seesay.encoders.sentences.class_names import CLASSES
+from seesay.matchers.projection import CLASSES
 from seesay.runs.sentences import PreparedSentences
 from seesay_weights.class_pairs import ClassPairs
 

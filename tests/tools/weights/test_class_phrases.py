@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from seesay.encoders.sentences.class_names import CLASSES, class_names
+from seesay.matchers.projection import CLASSES
+from seesay.training.words import class_names
 from seesay_weights.class_phrases import class_phrases
 
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
-from seesay.encoders.sentences.class_names import CLASSES
 from seesay.errors import SeesayError
 from seesay.losses import Batch, register_loss
+from seesay.matchers.projection import CLASSES
 from seesay.runs.inputs import prepare_texts
 from seesay.runs.sentences import PreparedSentences, rows_of_each
 from seesay.settings import Positive

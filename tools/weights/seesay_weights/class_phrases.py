@@ -9,8 +9,8 @@ import numpy as np
 from lemminflect import getInflection  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from seesay.encoders.sentences.class_names import class_names
 from seesay.encoders.settings import package_folder
+from seesay.training.words import class_names
 
 _SENTENCES = ("there is {}", "{} in a picture")  # of a name with its article
 

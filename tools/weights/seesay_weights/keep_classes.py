@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from seesay.encoders.sentences.class_names import CLASSES
 from seesay.errors import SeesayError
 from seesay.losses import Batch, Loss, register_loss
+from seesay.matchers.projection import CLASSES
 from seesay.settings import Positive
 
 

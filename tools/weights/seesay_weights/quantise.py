@@ -27,10 +27,10 @@ from seesay.data.readers import read_corpus
 from seesay.encoders.images import efficientnet
 from seesay.encoders.images.base import resize
 from seesay.encoders.images.efficientnet import LITE
-from seesay.encoders.sentences.class_names import class_names
 from seesay.encoders.sentences.minilm import MAX_LENGTH
 from seesay.encoders.settings import package_folder
 from seesay.runs.run import Run
+from seesay.training.words import class_names
 from seesay_weights.quantise_cnn import export_lite, quantise_lite
 from seesay_weights.quantise_minilm import export_minilm, quantise_minilm
 

@@ -3,7 +3,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.encoders.sentences.class_names import CLASSES, class_names, class_vectors
+from seesay.matchers.projection import CLASSES
+from seesay.training.words import class_names, class_vectors
 
 
 def number_of(name: str) -> int:
