@@ -116,7 +116,7 @@ def _faiss(folder: Path) -> dict[str, Any]:
 
 def _vectors(folder: Path) -> NDArray[np.float16]:
     store = open_store(folder)
-    return store.vectors(store.changes("image").alive.tolist())[1]
+    return store.vectors(store.ids("image").tolist())[1]
 
 
 def _timed(way: str, folder: Path, search: Search) -> dict[str, Any]:

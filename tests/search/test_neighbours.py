@@ -53,7 +53,7 @@ def among(ids: NDArray[np.int64]) -> Filter:
 
 def everything(store: Store) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """The ids of a store's images, and their vectors."""
-    ids, vectors = store.vectors(store.changes("image").ids.tolist())
+    ids, vectors = store.vectors(store.ids("image").tolist())
     return ids, vectors.astype(np.float32)
 
 
@@ -141,12 +141,12 @@ def test_what_is_deleted_while_vectors_are_read_is_not_found(
     store: Store, tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(store, unit(count))
-    before = store.changes("image")
+    before = store.ids("image")
     with store.write() as writer:
         writer.delete([5, 250])
     near = neighbours(store, tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(store, "changes", lambda *_: before)
+        patch.setattr(store, "ids", lambda *_: before)
         near.refresh()
     for _ in range(2):
         ids, scores = near.search(unit(1, seed=1)[0], count)

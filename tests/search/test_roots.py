@@ -197,9 +197,9 @@ def test_a_folder_that_gets_a_name_leaves_the_lists_of_vectors_as_they_are(
 ) -> None:
     with Index.create(tmp_path / "index", Colours()) as index:
         index.update_images(photos)
-        first = index.store.changes("image").generation
+        first = index.store.generation()
         index.update_images(scans)
-        assert [index.photo(id_).path for id_ in index.store.changes("image", first).ids.tolist()] == [
+        assert [index.photo(id_).path for id_ in index.store.ids("image", first).tolist()] == [
             "scans/green.png",
             "scans/red.png",
         ]

@@ -106,7 +106,7 @@ class Judge:
 
     def _learned(self, run: Run) -> Background:
         """Compute the background of the current images, with a sample that is evenly spaced among them."""
-        ids = self._store.changes("image").alive
+        ids = self._store.ids("image")
         sample = ids[np.linspace(0, len(ids) - 1, min(len(ids), _SAMPLE)).astype(np.int64)]
         vectors = self._store.vectors(sample.tolist())[1].astype(np.float32)
         unit = usual_unit(vectors @ unrelated_vectors(run).T) if len(vectors) else USUAL_UNIT

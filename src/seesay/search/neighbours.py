@@ -60,17 +60,19 @@ class Neighbours:
     def refresh(self) -> None:
         """Read what was written to the store since the last call."""
         with self._lock:
-            if self.generation == self._store.generation():
+            # What is written while this reads is of a later generation, and read by the next call.
+            generation = self._store.generation()
+            if self.generation == generation:
                 return
             self._map_file()
-            changes = self._store.changes(self._kind, max(self.generation, 0))
-            alive = self._alive & np.isin(self._ids, changes.alive) & ~np.isin(self._ids, changes.ids)
-            ids, rows = self._store.vectors(changes.ids.tolist())
+            new, all_ids = (self._store.ids(self._kind, since) for since in (max(self.generation, 0), 0))
+            alive = self._alive & np.isin(self._ids, all_ids) & ~np.isin(self._ids, new)
+            ids, rows = self._store.vectors(new.tolist())
             in_file, beside = self._blocks
             self._blocks = in_file, np.concatenate([beside, rows]) if len(beside) else rows
             self._ids = np.concatenate([self._ids, ids])
             self._alive = np.concatenate([alive, np.ones(len(ids), np.bool_)])
-            self.generation = changes.generation
+            self.generation = generation
             self._passing.cache_clear()
 
     def save(self) -> None:

@@ -155,7 +155,7 @@ class IndexReader:
         passing = Filter.parse(where or "")
         asked = query if isinstance(query, PreparedQuery) else self.prepare(Query.of(query))
         named = passing.named(asked.given.name) if asked.given.name else None
-        is_name = named is not None and self.store.has(named)
+        is_name = named is not None and bool(self.store.newest(1, named))
         if named is not None and is_name:  # no other photo is meant
             passing = named
         own = {part.term.id for part in asked.query.parts if isinstance(part.term, Indexed)}
@@ -186,7 +186,7 @@ class IndexReader:
             condition = f'{field}:"{text}"' if " " in text else f"{field}:{text}"
             wanted = f"{where} {condition}".strip()
             with suppress(QueryError):  # it is too long
-                if self.store.has(Filter.parse(wanted)):
+                if self.store.newest(1, Filter.parse(wanted)):
                     return wanted
         return None
 

@@ -14,7 +14,6 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import UnionType
@@ -55,18 +54,6 @@ _META = {  # that each index has
     "dim": "[1-9][0-9]{0,5}",
     "identity": "[0-9a-f]{32}",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """Changes up to `generation`: the `ids` (m,) written, and all `alive` ids (n,), in order.
-
-    Vectors (`Store.vectors`) are read later, in the state at that later time.
-    """
-
-    generation: int
-    alive: NDArray[np.int64]
-    ids: NDArray[np.int64]
 
 
 class Store(ABC):
@@ -322,10 +309,6 @@ class Store(ABC):
         with self._read() as connection:
             return _ids(connection, _among(where), where.values)
 
-    def has(self, where: Filter) -> bool:
-        """Return whether an image matches a filter."""
-        return self._rows(f"SELECT EXISTS (SELECT 1 {_among(where)})", where.values, int) == [(1,)]
-
     def newest(self, count: int, where: Filter = EVERYTHING, offset: int = 0) -> list[Photo]:
         """Return at most `count` images that match a filter, newest first, without the first `offset`."""
         newest = f"{where.sql} ORDER BY time DESC, items.id DESC LIMIT ? OFFSET ?"
@@ -445,13 +428,10 @@ class Store(ABC):
         query = f"SELECT key FROM vectors WHERE kind = ? AND key {AMONG_TEXTS}"
         return {key for (key,) in self._rows(query, (kind, json.dumps(list(keys))), str)}
 
-    def changes(self, kind: Kind, since: int = 0) -> Changes:
-        """Return the changes of a kind after generation `since`, as a consistent state."""
+    def ids(self, kind: Kind, since: int = 0) -> NDArray[np.int64]:
+        """Return the ids (n,) of the items of a kind that were written after a generation, in order."""
         with self._read() as connection:
-            generation = self._generation(connection)
-            ids = _ids(connection, "FROM items WHERE kind = ? AND generation > ?", (kind, since))
-            alive = ids if since == 0 else _ids(connection, "FROM items WHERE kind = ?", (kind,))
-            return Changes(generation, alive, ids)
+            return _ids(connection, "FROM items WHERE kind = ? AND generation > ?", (kind, since))
 
 
 def _ids(connection: Connection, among: str, values: Sequence[object]) -> NDArray[np.int64]:
