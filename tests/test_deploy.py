@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -37,19 +38,32 @@ def test_the_lock_file_holds_every_dependency_with_hashes() -> None:
         assert re.search(r"--hash=sha256:[0-9a-f]{64}$", entry.strip()), entry
 
 
-@pytest.mark.parametrize("name", ["Containerfile", "compose.yaml", "seesay.service"])
+NAMES = ["Containerfile", "compose.yaml", "postgresql.yaml", "postgresql.sh", "seesay.service"]
+COMPOSED = ["compose.yaml", "postgresql.yaml"]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_commands_have_the_options_that_are_given(name: str) -> None:
+    text = (DEPLOY / name).read_text(encoding="utf-8")
+    variables = re.findall(r"SEESAY_SERVE_(\w+)", text)
     given = set(re.findall(r"(?<![\w-])--[a-z][\w-]+", "\n".join(_commands(name))))
+    given |= {f"--{each.lower().replace('_', '-')}" for each in variables}
     assert given
     assert given <= options("serve") | options("index")
 
 
 def _commands(name: str) -> list[str]:
     text = (DEPLOY / name).read_text(encoding="utf-8")
-    if name == "compose.yaml":
-        services = yaml.safe_load(text)["services"]
-        return [" ".join(services["seesay"]["command"])]
+    if name in COMPOSED:
+        return [" ".join(server["command"]) for server in _servers(name).values()]
+    if name.endswith(".sh"):
+        return re.findall(r"^seesay (.*)&", text, re.MULTILINE)
     return re.findall(r"^(?:CMD|ExecStart=)(.*)$", text, re.MULTILINE)
+
+
+def _servers(name: str) -> dict[str, dict[str, Any]]:
+    services = yaml.safe_load((DEPLOY / name).read_text(encoding="utf-8"))["services"]
+    return {server: each for server, each in services.items() if each["image"] == "seesay"}
 
 
 def test_the_build_gets_what_it_copies_and_no_secret() -> None:
@@ -59,21 +73,25 @@ def test_the_build_gets_what_it_copies_and_no_secret() -> None:
     assert {file for files in copied for file in files} == set(kept)
 
 
-def test_the_server_believes_the_proxy_alone() -> None:
-    composed = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("name", COMPOSED)
+def test_the_servers_believe_the_proxy_alone(name: str) -> None:
+    composed, servers = yaml.safe_load((DEPLOY / name).read_text(encoding="utf-8")), _servers(name)
     (network,) = composed["networks"]["inside"]["ipam"]["config"]
-    assert f"--proxy={network['subnet']}" in composed["services"]["seesay"]["command"]
+    for each in servers.values():
+        told = [*each["command"], f"--proxy={each.get('environment', {}).get('SEESAY_SERVE_PROXY')}"]
+        assert f"--proxy={network['subnet']}" in told
+        assert each["networks"] == ["inside"]
     assert composed["networks"]["inside"]["internal"] is True
-    assert [name for name, each in composed["services"].items() if "inside" in each.get("networks", ())] == [
-        "seesay",
-        "proxy",
-    ]
+    assert [server for server, each in composed["services"].items() if "ports" in each] == ["proxy"]
+    proxied = composed["services"]["proxy"]["environment"]["SEESAY_SERVER"]
+    assert proxied.split() == [f"{server}:8000" for server in servers]
 
 
-def test_services_have_no_rights() -> None:
-    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]
-    assert services["seesay"]["read_only"] is True
-    assert services["seesay"]["cap_drop"] == ["ALL"]
+@pytest.mark.parametrize("name", COMPOSED)
+def test_services_have_no_rights(name: str) -> None:
+    for server in _servers(name).values():
+        assert server["read_only"] is True
+        assert server["cap_drop"] == ["ALL"]
     container = (DEPLOY / "Containerfile").read_text(encoding="utf-8")
     assert re.findall(r"^USER (\w+)$", container, re.MULTILINE) == ["10001"]  # what runAsNonRoot can read
     copied = [each.split() for each in re.findall(r"^COPY (?!--)(.*)$", container, re.MULTILINE)]
