@@ -28,7 +28,7 @@ from seesay.metrics.bootstrap import RESAMPLES, RetrievalSample, intervals
 from seesay.metrics.paired_test import compare
 from seesay.metrics.ranks import Ranks
 from seesay.metrics.recall import metrics_of
-from seesay.protocols.external_scores import ExternalScores
+from seesay.protocols.subject import ExternalScores
 
 IMAGES, PER_IMAGE = 5_000, 5
 MOST_SECONDS, MOST_MIB = 60.0, 4096.0

@@ -86,7 +86,7 @@ def with_train_images(corpus: Corpus, count: int) -> Corpus:
 
 def _spread(rows: Sequence[Row]) -> dict[str, Any]:
     """The mean of the rows' mR and its standard deviation over seeds; None for one seed."""
-    values = [row.result.monitor for row in rows]
+    values = [row.monitor for row in rows]
     deviation = statistics.stdev(values) if len(values) > 1 else None
     return {"seeds": len(values), "mR": statistics.mean(values), "±": deviation}
 

@@ -68,18 +68,18 @@ def results_table(
         SeesayError: no row is left, or one of `recipes` has none.
     """
     groups = _groups(rows, corpus, split, protocol, recipes)
-    columns = list(groups[0][0].result.row)
+    columns = list(groups[0][0].shown)
     lines = []
     for group, following in zip(groups, [*groups[1:], None], strict=True):
         lines.append(_measured_line(group, columns))
-        origin = group[0].provenance
-        if split != "test" or (following and following[0].provenance.recipe == origin.recipe):
+        origin = group[0]
+        if split != "test" or (following and following[0].recipe == origin.recipe):
             continue
         if published := find_published(origin.system or origin.recipe, beside or corpus, protocol):
             lines.append(_published_line(published, columns, beside not in (None, corpus)))
     headings = ["system", *columns, "encoder"]
     table = Table(headings, lines, words={0, len(headings) - 1}).markdown()
-    convention = conventions(row.result.about for group in groups for row in group)
+    convention = conventions(row.about for group in groups for row in group)
     return f"{table}\n{convention}\n" if convention else table
 
 
@@ -152,26 +152,26 @@ def _groups(
     rows: Sequence[Row], corpus: str, split: str, protocol: str, recipes: Sequence[str]
 ) -> list[list[Row]]:
     """Return the rows to show, in their order, grouped by all but the seed."""
-    chosen = [row for row in rows if (row.result.split, row.result.protocol) == (split, protocol)]
-    missing = set(recipes) - {row.provenance.recipe for row in chosen}
+    chosen = [row for row in rows if (row.split, row.protocol) == (split, protocol)]
+    missing = set(recipes) - {row.recipe for row in chosen}
     if missing or not chosen:
         what = f"recipe '{min(missing)}'" if missing else "any recipe"
         raise SeesayError(
             f"Results of {corpus}: no row of {what} on {split} by '{protocol}'; measure it first."
         )
-    groups = repetitions(row for row in chosen if not recipes or row.provenance.recipe in recipes)
+    groups = repetitions(row for row in chosen if not recipes or row.recipe in recipes)
     if recipes:
-        return sorted(groups, key=lambda group: recipes.index(group[0].provenance.recipe))
-    return sorted(groups, key=lambda group: -fmean(row.result.monitor for row in group))
+        return sorted(groups, key=lambda group: recipes.index(group[0].recipe))
+    return sorted(groups, key=lambda group: -fmean(row.monitor for row in group))
 
 
 def _measured_line(group: Sequence[Row], columns: Sequence[str]) -> list[str]:
     system = f"`{row_name(group[0])}`" + (f", {len(group)} seeds" if len(group) > 1 else "")
-    measured = [row.result.row for row in group]
+    measured = [row.shown for row in group]
     cells = (
         spread([value for row in measured if (value := row.get(column)) is not None]) for column in columns
     )
-    return [system, *cells, ", ".join([group[0].features, *group[0].changes])]
+    return [system, *cells, ", ".join([group[0].features, *group[0].variant])]
 
 
 def _published_line(row: PublishedRow, columns: Sequence[str], elsewhere: bool) -> list[str]:

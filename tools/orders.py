@@ -119,7 +119,7 @@ def orders_table(
     Raises:
         SeesayError: two recipes have fewer than two seeds in common.
     """
-    chosen = [row for row in rows if (row.result.split, row.result.protocol) == (split, protocol)]
+    chosen = [row for row in rows if (row.split, row.protocol) == (split, protocol)]
     lines, several = [], "," in metrics
     for metric in metrics.split(","):
         found = [paired_order(chosen, lower, higher, metric) for lower, higher in claims]
@@ -165,7 +165,7 @@ def falls_table(
 def _falls(rows: Sequence[Row], name: str, to: str, split: str, metric: str) -> dict[int, float]:
     """By how much the figure of each seed is lower with protocol `to` than with the standard one."""
     before, after = (
-        _by_seed([r for r in rows if (r.result.split, r.result.protocol) == (split, protocol)], name, metric)
+        _by_seed([r for r in rows if (r.split, r.protocol) == (split, protocol)], name, metric)
         for protocol in ("standard", to)
     )
     seeds = sorted(before.keys() & after.keys())
@@ -180,7 +180,7 @@ def _p(value: float) -> str:
 
 def _published(rows: Sequence[Row], name: str, corpus: str, protocol: str) -> PublishedRow | None:
     """The published row of the system of that name; None if there is none."""
-    origin = next(row.provenance for row in rows if is_called(row, name))
+    origin = next(row for row in rows if is_called(row, name))
     return find_published(origin.system or origin.recipe, corpus, protocol)
 
 
@@ -201,7 +201,7 @@ def _by_seed(rows: Sequence[Row], name: str, column: str) -> dict[int, float]:
     """
     own = [group for group in repetitions(rows) if any(is_called(row, name) for row in group)]
     return {
-        row.provenance.seed: value
+        row.seed: value
         for row in max(own, key=len, default=[])
-        if (value := row.result.row.get(column)) is not None
+        if (value := row.shown.get(column)) is not None
     }

@@ -10,12 +10,12 @@ from seesay.results.rows import Row
 
 def row_name(row: Row) -> str:
     """Return the name that a shipped table gives to a changed recipe, or the recipe's own."""
-    return _name_in_tables(row) or row.provenance.recipe
+    return _name_in_tables(row) or row.recipe
 
 
 def variant(row: Row) -> str:
     """Return the recipe with its changes except for the seed: `RECIPE`, or `RECIPE:KEY=VALUE`."""
-    return ":".join((row.provenance.recipe, *row.changes))
+    return ":".join((row.recipe, *row.variant))
 
 
 def is_called(row: Row, name: str) -> bool:
@@ -24,7 +24,7 @@ def is_called(row: Row, name: str) -> bool:
 
 
 def _name_in_tables(row: Row) -> str | None:
-    return _variants().get((row.provenance.recipe, *row.changes))
+    return _variants().get((row.recipe, *row.variant))
 
 
 @cache

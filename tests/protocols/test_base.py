@@ -17,12 +17,11 @@ from seesay.protocols.base import (
     Options,
     Protocol,
     Result,
-    read_result,
     register_protocol,
 )
 from seesay.protocols.evaluate import measure
 from seesay.protocols.subject import Subject
-from seesay.results.rows import Provenance
+from seesay.results.rows import Row
 from tests.protocols.drawn import subject_of
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -39,26 +38,23 @@ def noisy(seed, n=30):
     return draw.normal(size=(n, 2 * n)) + 1.5 * (owners == np.arange(n)[:, None]), owners
 
 
-def test_every_recorded_row_is_a_provenance_and_a_result() -> None:
+def test_every_recorded_row_is_itself_after_a_round_trip() -> None:
     assert {row["protocol"] for row in ROWS} >= {"standard", "k-shot", "grounding"}
     for row in ROWS:
-        origin = {key: value for key, value in row.items() if key in Provenance.model_fields}
-        figures = {key: value for key, value in row.items() if key not in origin}
-        result = read_result(figures)
-        assert result.to_dict() == figures
-        assert Provenance.model_validate(origin).model_dump(exclude_unset=True) == origin
-        assert result.row
+        result = Row.read(row)
+        assert list(result.to_dict().items()) == list(row.items())
+        assert result.shown
         assert str(result).startswith(f"{row['protocol']}, {row['split']}")
 
 
 def test_a_wrong_or_unknown_key_is_named() -> None:
     row = measure(subject_of(*noisy(0)), "standard").to_dict()
     with pytest.raises(SeesayError, match=r"key 'metrics\.mR"):
-        read_result(row | {"metrics": row["metrics"] | {"mR": "high"}})
+        Result.read(row | {"metrics": row["metrics"] | {"mR": "high"}})
     with pytest.raises(SeesayError, match="no such key; did you mean 'metrics'"):
-        read_result(row | {"metric": 1})
+        Result.read(row | {"metric": 1})
     with pytest.raises(SeesayError, match="No protocol 'standrad'; did you mean 'standard'"):
-        read_result(row | {"protocol": "standrad"})
+        Result.read(row | {"protocol": "standrad"})
 
 
 def test_a_result_prints_its_columns_with_their_intervals() -> None:
@@ -68,21 +64,21 @@ def test_a_result_prints_its_columns_with_their_intervals() -> None:
     low, high = result.intervals["I R@5"]
     assert f"I R@5   {result.metrics['I R@5']:7.1f}  [{low:.1f}, {high:.1f}]" in lines
     assert result.monitor == result.metrics["mR"]
-    assert read_result(result.to_dict()).intervals["I R@5"] == (low, high)
+    assert Result.read(result.to_dict()).intervals["I R@5"] == (low, high)
     assert "intervals" not in result.to_dict(uncertainty=False)
 
 
 def test_results_are_compared_by_query_and_survive_json() -> None:
     ours, theirs = (measure(subject_of(*noisy(seed)), "standard") for seed in (1, 2))
     compared = ours.model_copy(update={"against": ours.compare(theirs, "other run")})
-    again = read_result(compared.to_dict())
+    again = Result.read(compared.to_dict())
     for column, value in ours.metrics.items():
         difference = again.against.metrics[column]
         assert difference.theirs == theirs.metrics[column]
         assert difference.difference == pytest.approx(value - difference.theirs, abs=2e-3)
     assert again.against.name == "other run"
     with pytest.raises(SeesayError, match="needs per-query values"):
-        ours.compare(read_result(theirs.to_dict()))
+        ours.compare(Result.read(theirs.to_dict()))
     fewer = measure(subject_of(*noisy(1, n=20)), "standard")
     with pytest.raises(SeesayError, match="same queries"):
         ours.compare(fewer)
@@ -94,9 +90,9 @@ def test_results_are_compared_by_query_and_survive_json() -> None:
 def test_metrics_of_parts_are_rows_of_their_own() -> None:
     metrics = {"R@1": 1.0, "people: R@1": 2.0, "people: phrases": 3, "a: b: R@1": None}
     result = Result(protocol="grounding", split="test", metrics=metrics)
-    assert result.row == {"R@1": 1.0}
+    assert result.shown == {"R@1": 1.0}
     assert result.rows == {"": {"R@1": 1.0}, "people": {"R@1": 2.0, "phrases": 3}, "a: b": {"R@1": None}}
-    assert read_result(json.loads(json.dumps(result.to_dict()))) == result
+    assert Result.read(json.loads(json.dumps(result.to_dict()))) == result
 
 
 def test_your_own_protocol_is_one_class() -> None:
@@ -116,7 +112,7 @@ def test_your_own_protocol_is_one_class() -> None:
         result = measure(subject_of(*noisy(1)), "margin", Options(resamples=50))
         assert result.monitor == pytest.approx(1.45, abs=0.3)
         assert result.compare(measure(subject_of(*noisy(2)), "margin")).metrics["margin"].p > 0
-        assert read_result(result.to_dict()).about == {"images": 30}
+        assert Result.read(result.to_dict()).about == {"images": 30}
     finally:
         del PROTOCOLS._known["margin"]
 

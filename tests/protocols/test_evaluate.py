@@ -17,8 +17,9 @@ from seesay.errors import SeesayError
 from seesay.protocols.evaluate import evaluate, open_entry
 from seesay.recipes.load import settings_digest
 from seesay.results.comparison import compare_entries
-from seesay.results.rows import make_record, provenance, source_commit
+from seesay.results.rows import make_record, row_of, source_commit
 from seesay.runs.run import Run
+from tests.results.made import RESULT
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +108,7 @@ def test_what_cannot_be_evaluated(corpus: Corpus, files: Path) -> None:
 
 def test_provenance_names_the_training(small: Run, pair_run: Path, files: Path) -> None:
     trained = Run.load(str(pair_run))
-    origin = provenance([trained], 1.25).model_dump(exclude_unset=True)
+    origin = row_of(RESULT, [trained], 1.25).to_dict()
     summary = json.loads((pair_run / "training.json").read_text())
     assert origin["epochs"] == summary["epochs"] == 4
     assert origin["best_epoch"] == summary["best_epoch"]
@@ -118,9 +119,9 @@ def test_provenance_names_the_training(small: Run, pair_run: Path, files: Path) 
         source_commit(Path.cwd()),
         "mcnn-wd",
     )
-    shipped = provenance([small], 1.0).model_dump(exclude_unset=True)
+    shipped = row_of(RESULT, [small], 1.0).to_dict()
     assert not {"epochs", "best_epoch", "train_seconds", "machine"} & set(shipped)
-    both = provenance([small, trained], 1.0, "mean")
+    both = row_of(RESULT, [small, trained], 1.0)
     assert both.recipe == both.system == "mean of seesay-small + mcnn-wd"
     digests = [settings_digest(run.recipe) for run in (small, trained)]
     assert [origin["settings_digest"], both.settings_digest] == [digests[1], " + ".join(digests)]
@@ -141,7 +142,7 @@ def test_a_run_is_searched_and_measured_without_its_recipe(
     (folder / "recipe.json").unlink()
     assert evaluate(Run.load(str(folder)), corpus, resamples=0).metrics == wanted
     (row, alone) = compare_entries([run, small], corpus, "test", None, lambda _: None, resamples=0).lines
-    assert (row.name, row.rows[0].provenance.recipe) == (run.title, run.title)
+    assert (row.name, row.rows[0].recipe) == (run.title, run.title)
     assert alone.name == "seesay-small"
     with pytest.raises(SeesayError, match=r"recipe\.json: missing"):
         make_record(tmp_path, "flickr8k", [run])
@@ -155,7 +156,7 @@ def test_an_ensemble_names_the_crops_of_members_that_have_some(
         "mcnn-wd": ("instances:grid", ""),
     }
     monkeypatch.setattr("seesay.results.rows.encoder_and_crops", lambda recipe: seen[recipe.name])
-    both = provenance([small, Run.load(str(pair_run))], 1.0, "mean")
+    both = row_of(RESULT, [small, Run.load(str(pair_run))], 1.0)
     assert (both.encoder, both.crops) == ("efficientnet-lite0 + instances:grid", "ten crops")
 
 

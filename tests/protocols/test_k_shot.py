@@ -60,7 +60,7 @@ def test_no_uncommon_words_are_a_result_and_not_a_crash(tmp_path):
     subject = subject_of(Embedding(), tmp_path, [" ".join(WORDS)] * 200)
     result = measure(subject, "k-shot")
     assert result.rows["3-shot"] == {"N": 0, "images": 0, "sentences": 0}
-    assert result.row == {f"{k}-shot: mR": None for k in range(4)}
+    assert result.shown == {f"{k}-shot: mR": None for k in range(4)}
     with pytest.raises(SeesayError, match="'0-shot': training has every word"):
         measure(subject, "0-shot")
 

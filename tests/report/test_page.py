@@ -11,8 +11,8 @@ from PIL import Image
 
 from seesay.data.corpus import CorpusImage
 from seesay.errors import ImageError
-from seesay.report.page import Frame, Page, Pictures
-from seesay.results.formats import Table, tag
+from seesay.report.page import Frame, Page, Pictures, tag
+from seesay.results.formats import Table
 from tests.report.made import Elements
 
 BAD = "<script>alert('x')</script> & \"y\""

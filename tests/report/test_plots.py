@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from seesay.report.page import Html
 from seesay.report.training import training_curves
-from seesay.results.formats import Html
 
 CURVE = np.linspace(10, 90, 100)
 NAME = "a <b> & $c$"

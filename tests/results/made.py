@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from seesay.protocols.base import Result
 from seesay.results.rows import Row, record_row
+
+RESULT = Result(protocol="standard", split="test", about={"combined": "mean"}, metrics={"mR": 5.0})
 
 
 def values(recipe: str = "irmatch-s", first: float = 20.0, seed: int = 1, **changed: Any) -> dict[str, Any]:

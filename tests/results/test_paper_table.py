@@ -19,7 +19,7 @@ from tests.results.made import grounding, row
 def composed(name="two-branch-2", corpus="flickr8k", rows=("two-branch", "two-branch-full"), measured=()):
     table = PaperTable(load_table(name).only(rows), corpus, "test")
     for each in measured:
-        table.line(each.provenance.recipe).rows.append(each)
+        table.line(each.recipe).rows.append(each)
     return table
 
 

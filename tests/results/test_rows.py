@@ -32,13 +32,13 @@ EVERY_KIND = (row(), one_direction(), grounding(), k_shot())
 def test_rows_are_sorted_and_a_new_measurement_replaces_the_old(tmp_path):
     for one in (row(seed=10), row(seed=2), row("irmatch-h"), row(seed=2, mR=55.0, commit="def")):
         path = record_row(tmp_path / "results", "flickr8k", one)
-    rows = [each.provenance for each in read_rows(path)]
+    rows = read_rows(path)
     assert [(r.recipe, r.seed) for r in rows] == [("irmatch-h", 1), ("irmatch-s", 2), ("irmatch-s", 10)]
-    assert (read_rows(path)[1].result.monitor, rows[1].commit) == (55.0, "def")
+    assert (read_rows(path)[1].monitor, rows[1].commit) == (55.0, "def")
     assert [entry.name for entry in path.parent.iterdir()] == ["flickr8k.jsonl"]
 
 
-@pytest.mark.parametrize("made", EVERY_KIND, ids=lambda made: made.result.protocol)
+@pytest.mark.parametrize("made", EVERY_KIND, ids=lambda made: made.protocol)
 def test_a_row_reads_back_as_it_was_written(tmp_path, made):
     (back,) = read_rows(record_row(tmp_path, "flickr8k", made))
     assert back == made
@@ -52,7 +52,7 @@ def test_processes_that_record_at_once_lose_nothing(tmp_path):
     ]
     assert [writer.wait() for writer in writers] == [0, 0]
     rows = read_rows(tmp_path / "flickr8k.jsonl")
-    assert [each.provenance.seed for each in rows] == list(range(1, 9))
+    assert [each.seed for each in rows] == list(range(1, 9))
 
 
 def test_an_untouched_line_stays_as_it_is(tmp_path):
@@ -82,7 +82,7 @@ def test_a_seed_set_by_hand_is_no_change_and_seeds_repeat_a_measurement(tmp_path
     record_row(tmp_path, "flickr8k", row(seed=3))
     record_row(tmp_path, "flickr8k", row(seed=3, changes=["seed=3"]))
     rows = read_rows(record_row(tmp_path, "flickr8k", row(seed=4)))
-    assert [each.provenance.changes for each in rows] == [["seed=3"], []]
+    assert [each.changes for each in rows] == [["seed=3"], []]
     assert repetitions([*rows, row("vse++")]) == [rows, [row("vse++")]]
 
 
@@ -190,7 +190,7 @@ def test_a_change_is_recorded_without_the_folders_of_files(change, recorded):
 
 
 def test_a_row_knows_its_training_and_old_rows_need_not():
-    trained = row(epochs=30, best_epoch=12, train_seconds=81.5, machine="x86_64, 2 cores, cpu").provenance
+    trained = row(epochs=30, best_epoch=12, train_seconds=81.5, machine="x86_64, 2 cores, cpu")
     assert (trained.epochs, trained.best_epoch, trained.train_seconds) == (30, 12, 81.5)
     assert trained.machine == "x86_64, 2 cores, cpu"
     assert "epochs" not in row().to_dict()
@@ -240,7 +240,7 @@ def test_what_is_no_record_is_one_line(tmp_path, content):
 def test_a_name_may_end_a_line_of_text(tmp_path):
     for seed in (1, 2):
         path = record_row(tmp_path, "flickr8k", row("a\u2028b", seed=seed))
-    assert [each.provenance.recipe for each in read_rows(path)] == ["a\u2028b"] * 2
+    assert [each.recipe for each in read_rows(path)] == ["a\u2028b"] * 2
 
 
 def test_a_folder_that_cannot_be_is_named(tmp_path):
@@ -277,11 +277,9 @@ def test_the_commit_says_whether_the_source_has_changed(tmp_path):
 @pytest.mark.parametrize("corpus", ["flickr8k", "flickr8k-phrases"])
 def test_recorded_rows_are_of_the_recipes_as_they_are(corpus: str) -> None:
     rows = [
-        each.provenance
+        each
         for each in read_rows(recorded_rows(corpus))
-        if each.provenance.settings_digest
-        and not each.changes
-        and each.provenance.recipe in included_recipes()
+        if each.settings_digest and not each.variant and each.recipe in included_recipes()
     ]
     assert len(rows) > 20
     for origin in rows:

@@ -127,13 +127,13 @@ def test_an_ensemble_has_its_members_and_notes():
 
 
 def test_phrases_stand_beside_their_baselines_and_kinds():
-    text = printed(grounding().result, "ground-full", "flickr8k-phrases")
+    text = printed(grounding(), "ground-full", "flickr8k-phrases")
     assert "test: 677 images, 3100 phrases, grounding" in text
     assert [row[0] for row in rows(text) if row[0]] == ["ground-full, measured", "whole image", "people"]
 
 
 def test_k_shot_has_a_row_a_k_and_one_a_band_of_frequencies():
-    text = printed(k_shot().result, "gvse-gated", "scenes", width=140)
+    text = printed(k_shot(), "gvse-gated", "scenes", width=140)
     shown = rows(text)
     assert shown[0] == ["0-shot", "sentence", "20.0", "40.0", "50.0", "4.0", "9", "30", "40", "31.7"]
     assert shown[1] == ["", "image", "10.0", "30.0", "40.0", "4.0", "", "", "", ""]

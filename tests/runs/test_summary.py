@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from seesay.errors import SeesayError
-from seesay.results.rows import provenance
+from seesay.results.rows import row_of
 from seesay.runs.inputs import open_corpus_of
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary
+from tests.results.made import RESULT
 
 
 @pytest.fixture
@@ -57,11 +58,11 @@ def test_what_names_no_one_corpus_is_refused(moved, grounding_run: Path, tmp_pat
 
 def test_a_damaged_summary_is_named(moved) -> None:
     run = moved("damaged")
-    assert provenance([run], 1.0).epochs == 4
+    assert row_of(RESULT, [run], 1.0).epochs == 4
     for content in (b"{", b"\xff\xfe{"):
         (run.folder / "training.json").write_bytes(content)
         with pytest.raises(SeesayError, match="no summary of a finished training"):
-            provenance([run], 1.0)
+            row_of(RESULT, [run], 1.0)
 
 
 def test_a_composed_run_names_the_machines_of_its_members(moved) -> None:
@@ -71,4 +72,4 @@ def test_a_composed_run_names_the_machines_of_its_members(moved) -> None:
     member = {"weights": "0a", "seconds": 1.0, "best_epoch": 1, "best": 50.0}
     summary["members"] = {"mcnn-wd": member | {"machine": "x86_64, 16 cores, H100"}, "mcnn-st": member}
     path.write_text(json.dumps(summary))
-    assert provenance([run], 1.0).machine == f"x86_64, 16 cores, H100; {summary['machine']}"
+    assert row_of(RESULT, [run], 1.0).machine == f"x86_64, 16 cores, H100; {summary['machine']}"

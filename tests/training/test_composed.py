@@ -180,7 +180,7 @@ def test_a_table_combines_its_own_runs(corpus: Corpus, tmp_path: Path) -> None:
     assert len(taken) == len(NAMES) * 2 * 4  # the row of its own and the member are one run
     scenes = tmp_path / "scenes"
     assert {path.name for path in scenes.iterdir()} == {f"{name}-seed1" for name in (*NAMES, "mcnn-ens")}
-    assert first.lines[1].rows[0].provenance.system == "m-CNN(ENS), VGG"
+    assert first.lines[1].rows[0].system == "m-CNN(ENS), VGG"
     weights = scenes / "mcnn-ens-seed1" / "weights.safetensors"
     written, before = weights.stat().st_mtime_ns, load_file(weights)
     assert measure_table(replace(runs, may_train=False), [1], lambda _: None).failures == []

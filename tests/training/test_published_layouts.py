@@ -136,7 +136,7 @@ def test_rows_of_coco_are_measured_on_five_folds_or_on_all_test_images(
     runs = TableRuns(load_table(table).only(rows), corpus, tmp_path, changes=asked, resamples=0)
     measured = measure_table(runs, [1], [].append)
     assert measured.failures == []
-    results = [found.result for line in measured.lines for found in line.rows]
+    results = [found for line in measured.lines for found in line.rows]
     assert [(result.protocol, result.about["images"]) for result in results] == [(protocol, 5000)] * len(rows)
     weights = {row: file_digest(tmp_path / "coco" / f"{row}-seed1" / WEIGHTS) for row in rows}
     assert len(set(weights.values())) == len(rows)

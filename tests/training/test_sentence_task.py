@@ -15,7 +15,7 @@ from seesay.errors import SeesayError
 from seesay.losses.base import Batch
 from seesay.recipes.load import load_recipe, settings_digest
 from seesay.recipes.schema import Recipe
-from seesay.results.rows import provenance, read_rows, recorded_rows
+from seesay.results.rows import read_rows, recorded_rows, row_of
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.runs.summary import read_history
@@ -23,6 +23,7 @@ from seesay.text.vocabulary import Vocabulary
 from seesay.training.sentence_task import SentenceTask, Teacher
 from seesay.training.tasks import task_for
 from seesay.training.train import train
+from tests.results.made import RESULT
 from tools.scenes import write_scenes
 
 
@@ -68,8 +69,8 @@ def test_the_student_comes_to_score_as_the_teacher(corpus: Corpus, teacher: Run,
     before = start.score_prepared(features, inputs.sentences)
     agreement, chance = (np.corrcoef(each.ravel(), theirs.ravel())[0, 1] for each in (ours, before))
     assert agreement > chance + 0.3
-    assert provenance([run], 0.0).teacher == teacher.fingerprint
-    assert provenance([teacher], 0.0).teacher is None
+    assert row_of(RESULT, [run], 0.0).teacher == teacher.fingerprint
+    assert row_of(RESULT, [teacher], 0.0).teacher is None
 
 
 def test_a_pair_matcher_is_no_teacher(corpus: Corpus, pair_run: Path, tmp_path: Path) -> None:
@@ -147,7 +148,7 @@ def test_a_few_shared_sentences_are_negatives_as_in_the_papers(
 def test_recorded_rows_keep_their_digest_and_a_loss_that_cannot_share_refuses_it() -> None:
     recipe = load_recipe("irmatch-s", "flickr8k")
     assert settings_digest(recipe) != settings_digest(recipe.model_copy(update={"shared_sentences": True}))
-    rows = [row.provenance for row in read_rows(recorded_rows("flickr8k"))]
+    rows = list(read_rows(recorded_rows("flickr8k")))
     recorded = {row.settings_digest for row in rows if row.recipe == "irmatch-s"}
     assert settings_digest(recipe) in recorded
     with pytest.raises(

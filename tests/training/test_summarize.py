@@ -11,11 +11,12 @@ from seesay.cli.printing import print_training
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
-from seesay.results.rows import provenance
+from seesay.results.rows import row_of
 from seesay.runs.inputs import open_corpus_of
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary
 from seesay.training.train import train
+from tests.results.made import RESULT
 
 CHANGES = ["encoders=[efficientnet-lite0]", "schedule.epochs=1", "min_count=1"]
 
@@ -69,7 +70,7 @@ def test_any_other_failure_is_not_hidden(
 def test_a_format_that_reads_less_is_recorded(corpus: Corpus, tmp_path: Path) -> None:
     run = train(load_recipe("vse++", changes=CHANGES), replace(corpus, format="table"), tmp_path / "run")
     assert TrainingSummary.load(run.folder).corpus.format == "table"
-    assert provenance([run], 1.0).departures == [*run.recipe.departures, "the corpus as table"]
+    assert row_of(RESULT, [run], 1.0).departures == [*run.recipe.departures, "the corpus as table"]
     with pytest.raises(SeesayError, match="no column caption"):
         open_corpus_of([run])  # it is read as it was, and the table of phrases is none of sentences
 

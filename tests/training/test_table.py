@@ -250,7 +250,7 @@ def test_a_combination_needs_one_grounding_run(corpus: Corpus, runs: Path) -> No
     assert "needs one finished run of 'ground-full', seed 1, and found none" in measured(here).failures[0]
     # Not a grounding run: which two are combined is what is tested here.
     shutil.copytree(runs / "scenes" / "two-branch-seed2", runs / "scenes-phrases" / "ground-full-seed1")
-    assert "scenes-phrases/ground-full-seed1: matches whole images" in measured(here).failures[0]
+    assert "failed: ground-full-seed1: matches whole images" in measured(here).failures[0]
     shutil.rmtree(runs / "scenes-phrases")
     phrases = runs / "scenes-phrases" / "ground-full-seed1"
     small = ("sentence_encoder=minilm", "matcher.dim=16", "matcher.image_hidden=16")
@@ -258,9 +258,9 @@ def test_a_combination_needs_one_grounding_run(corpus: Corpus, runs: Path) -> No
     untrained("ground-single", phrases, read_corpus(corpus.root, phrases=True), *small)
     shutil.copy(runs / "scenes" / "two-branch-seed1" / "training.json", phrases)
     (row,) = measured(here).lines[0].rows
-    assert (row.provenance.recipe, row.provenance.system) == ("two-branch-regions", "two-branch-regions")
-    assert set(Run.load(str(phrases)).recipe.departures) <= set(row.provenance.departures)
-    assert 0 <= row.result.about["alpha"] <= 0.6
+    assert (row.recipe, row.system) == ("two-branch-regions", "two-branch-regions")
+    assert set(Run.load(str(phrases)).recipe.departures) <= set(row.departures)
+    assert 0 <= row.about["alpha"] <= 0.6
     shutil.copytree(runs / "scenes-phrases", runs / "scenes-more")
     assert "and found " in measured(here).failures[0]
 
@@ -294,7 +294,7 @@ def table_of(corpus, *folders, split="test", protocol=None, **choice):
 def test_seeds_are_one_row_and_changes_another(corpus: Corpus, copies: Path) -> None:
     table = table_of(corpus, copies / "one", copies / "wide", copies / "two")
     plain, wide = table.lines
-    assert [row.provenance.seed for row in plain.rows] == [1, 2]
+    assert [row.seed for row in plain.rows] == [1, 2]
     assert wide.name.startswith("two-branch-linear ")
     assert "matcher.dim=16" in wide.name
     alone = [Run.load(str(copies / name)) for name in ("one", "two")]
@@ -306,7 +306,7 @@ def test_seeds_are_one_row_and_changes_another(corpus: Corpus, copies: Path) -> 
 def test_each_run_is_compared_with_the_first_or_with_another(corpus: Corpus, copies: Path) -> None:
     one, wide = copies / "one", copies / "wide"
     table = table_of(corpus, one, wide, resamples=0)
-    results = [line.rows[0].result for line in table.lines]
+    results = [line.rows[0] for line in table.lines]
     assert results[0].against is None
     compared = results[1].against.metrics["mR"]
     assert compared.difference == pytest.approx(results[1].metrics["mR"] - results[0].metrics["mR"], abs=2e-3)

@@ -125,7 +125,7 @@ def evaluate(
     """
     from seesay.protocols.evaluate import evaluate as measure
     from seesay.protocols.evaluate import open_entry
-    from seesay.results.rows import Row, differences, make_record, provenance, record_row
+    from seesay.results.rows import differences, make_record, record_row, row_of
     from seesay.results.terminal import print_result
     from seesay.runs.run import Run
 
@@ -137,8 +137,7 @@ def evaluate(
         make_record(record, corpus.name, entries)
     result = measure(entries, corpus, protocol, split, combine=combine, against=against, iou=iou, boxes=boxes)
     if record is not None:
-        seconds = time.monotonic() - started
-        record_row(record, corpus.name, Row(provenance(entries, seconds, combine), result))
+        record_row(record, corpus.name, row_of(result, entries, time.monotonic() - started))
     alone = loaded[0].recipe if len(entries) == len(loaded) == 1 and loaded[0].has_recipe else None
     if as_json:
         console.print_json(result)

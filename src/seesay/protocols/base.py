@@ -6,7 +6,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue, PrivateAttr, StrictFloat, StrictInt, ValidationError
 
@@ -110,8 +110,21 @@ class Result(BaseModel):
 
     _samples: Samples = PrivateAttr(default=())  # the values of each query, which `compare` needs
 
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> Self:
+        """Read a result from JSON values.
+
+        Raises:
+            SeesayError: the protocol is unknown, or a key is missing, unknown or has a wrong value.
+        """
+        PROTOCOLS[str(values.get("protocol"))]  # raises for an unknown one
+        try:
+            return cls.model_validate(values)
+        except ValidationError as failure:
+            raise SeesayError(describe(failure, cls)) from failure
+
     @property
-    def row(self) -> Metrics:
+    def shown(self) -> Metrics:
         """The metrics that a table of several results shows."""
         columns = PROTOCOLS[self.protocol].columns or [name for name in self.metrics if ": " not in name]
         return {name: self.metrics.get(name) for name in columns}
@@ -165,8 +178,8 @@ class Result(BaseModel):
         return Comparison(name=name, metrics=tests, resamples=RESAMPLES, swaps=SWAPS)
 
     def __str__(self) -> str:
-        """Return a small table: each metric of `row` with its interval."""
-        row = self.row
+        """Return a small table: each metric of `shown` with its interval."""
+        row = self.shown
         width = max(map(len, row), default=0)
         lines = [f"{self.protocol}, {self.split}" + (f": {self.content}" if self.content else "")]
         for name, value in row.items():
@@ -279,19 +292,6 @@ def register_protocol(protocol: _T) -> _T:
     """Register a protocol class under its name, as a decorator; its constructor takes no arguments."""
     PROTOCOLS.register(protocol.name)(protocol())
     return protocol
-
-
-def read_result(values: Mapping[str, Any]) -> Result:
-    """Read a result from JSON values.
-
-    Raises:
-        SeesayError: the protocol is unknown, or a key is missing, unknown or has a wrong value.
-    """
-    PROTOCOLS[str(values.get("protocol"))]  # raises for an unknown one
-    try:
-        return Result.model_validate(values)
-    except ValidationError as failure:
-        raise SeesayError(describe(failure, Result)) from failure
 
 
 _V = TypeVar("_V")

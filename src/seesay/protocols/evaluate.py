@@ -13,10 +13,9 @@ from seesay.errors import SeesayError, check_whole
 from seesay.metrics.bootstrap import RESAMPLES
 from seesay.metrics.grounding_recall import IoU, PhraseBoxes
 from seesay.protocols.base import PROTOCOLS, Options, Protocol, Result, Value, of_part
-from seesay.protocols.external_scores import ExternalScores
 from seesay.protocols.score_fusion import Combination, check_combination, distinct
 from seesay.protocols.score_fusion import combine as combined
-from seesay.protocols.subject import RunSubject, Subject
+from seesay.protocols.subject import ExternalScores, RunSubject, Subject
 from seesay.runs.config import RunConfig
 from seesay.runs.inputs import Inputs, run_inputs
 from seesay.runs.load import load_run

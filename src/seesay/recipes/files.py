@@ -22,7 +22,7 @@ Values: TypeAlias = dict[str, Any]
 
 SUFFIXES = (".yaml", ".yml")
 
-_FOLDERS = re.compile(r"(: ?|=)/(?:[^/'\",\]}]+/)*")  # of an absolute path, such as of a file in a change
+_FOLDERS = re.compile(r"(^|[ :=])/(?=[^ /])(?:(?:(?!: )[^/'\",;\]}])+/)*")  # of absolute paths
 # More than any included file has; much larger ones would take seconds to parse.
 _MAX_CHARACTERS, _MAX_VALUES = 20_000, 10_000
 
@@ -214,6 +214,8 @@ def without_folders(text: str) -> str:
 
     >>> without_folders("encoders=[{kind: concepts, run: /home/me/runs/concepts}]")
     'encoders=[{kind: concepts, run: concepts}]'
+    >>> without_folders("/home/me/runs/one: was trained on other sentences than /data/pets; choose another")
+    'one: was trained on other sentences than pets; choose another'
     """
     return _FOLDERS.sub(r"\1", text)
 

@@ -1,11 +1,12 @@
-"""The page of a report: sections with numbered figures and tables, and the images in it."""
+"""The page of a report: escaped HTML, sections with numbered figures and tables, and the images in it."""
 
 from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from importlib.resources import files
 from pathlib import Path
 
@@ -14,12 +15,51 @@ from PIL import Image
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import decode
 from seesay.errors import ImageError
-from seesay.results.formats import Html, Table, joined, tag
+from seesay.results.formats import CellContent, Section, Table, as_cell
 
 _GENERATOR = '<meta name="generator" content="seesay">'
 _HEAD = 1000  # bytes, in which a page names its generator
 _SIDE = 256  # pixels of the longer side of an image: twice its width on a screen, for print
 _QUALITY = 72
+
+
+class Html(str):
+    """Text that is already HTML; other strings are escaped in elements."""
+
+    __slots__ = ()
+
+
+def tag(name: str, *inside: str, **attributes: object) -> Html:
+    """Return an element. Attributes that are None are left out; write `class_` for `class`.
+
+    >>> tag("b", "1 < 2", class_="loud")
+    '<b class="loud">1 &lt; 2</b>'
+    """
+    named = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items()}
+    written = "".join(f' {key}="{escape(str(value))}"' for key, value in named.items() if value is not None)
+    return Html(f"<{name}{written}>{joined(inside)}</{name}>")
+
+
+def joined(parts: Iterable[str], between: str = "") -> Html:
+    """Join parts, escaping those that are not HTML."""
+    return Html(between.join(part if isinstance(part, Html) else escape(part) for part in parts))
+
+
+def table_element(table: Table, caption: str) -> Html:
+    """Return a table without sections as an element, whose rows are named by their first cell."""
+
+    def element(content: CellContent, at: int, scope: str | None) -> Html:
+        cell, side = as_cell(content), "words" if at in table.words else None
+        inside = joined([cell.text, *([tag("small", cell.small)] if cell.small else [])])
+        return tag("th" if scope else "td", inside, scope=scope, class_=side)
+
+    head = tag("tr", *(element(each, at, "col") for at, each in enumerate(table.headings)))
+    body = (
+        tag("tr", *(element(each, at, None if at else "row") for at, each in enumerate(row)))
+        for row in table.rows
+        if not isinstance(row, Section)
+    )
+    return tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *body))
 
 
 class Page:
@@ -50,7 +90,7 @@ class Page:
         """Add a table with its caption above."""
         self._tables += 1
         numbered = joined([tag("b", f"Table {self._tables}."), " ", caption])
-        self._parts.append(tag("div", table.html(numbered), class_="table"))
+        self._parts.append(tag("div", table_element(table, numbered), class_="table"))
 
     def html(self) -> str:
         """Return the whole document, which needs no other file."""

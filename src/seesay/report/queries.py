@@ -19,8 +19,8 @@ from seesay.errors import SeesayError, did_you_mean
 from seesay.metrics.ranks import Ranks
 from seesay.protocols.base import Result
 from seesay.protocols.subject import RunSubject, Subject, run_scores
-from seesay.report.page import Page, Pictures
-from seesay.results.formats import Html, Table, joined, tag
+from seesay.report.page import Html, Page, Pictures, joined, tag
+from seesay.results.formats import Table
 from seesay.text.vocabulary import tokenize
 
 SEED = 0

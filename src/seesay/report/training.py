@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from seesay.report.page import Page
-from seesay.results.formats import Html, tag
+from seesay.report.page import Html, Page, tag
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary, is_finished, read_history, val_curves
 

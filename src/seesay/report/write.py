@@ -1,4 +1,7 @@
-"""Write the report of runs as a self-contained HTML file."""
+"""Write the report of runs as a self-contained HTML file.
+
+Phrase localization is shown as in the two-branch paper's Figure 2: boxes over images.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +13,25 @@ from datetime import date, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
+
 from seesay import __version__
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import LEVEL, RESAMPLES
+from seesay.metrics.grounding_recall import METRICS, MIN_IOU, region_overlaps
 from seesay.paths import check_file, writing
-from seesay.protocols.base import PROTOCOLS, Content, Options, Result
+from seesay.protocols.base import PROTOCOLS, Content, Metrics, Options, Result
 from seesay.protocols.evaluate import Entry, measure, subject_of
+from seesay.protocols.grounding import UNVOTED, best_box
 from seesay.protocols.score_fusion import check_same, distinct
 from seesay.protocols.subject import RunSubject
 from seesay.recipes.load import dump_recipe
 from seesay.recipes.table import corpus_title
-from seesay.report.grounding import add_boxes, add_grounding
-from seesay.report.page import Page
+from seesay.report.page import Frame, Html, Page, Pictures, joined, tag
 from seesay.report.queries import SEED, Measured, SplitQueries, add_queries
 from seesay.report.training import add_training
-from seesay.results.formats import Cell, Html, Table, numbers, tag
+from seesay.results.formats import Cell, Table, numbers
 from seesay.results.paper_table import differences_table
 from seesay.results.published import find_published, measured_otherwise
 from seesay.results.rows import differences, encoder_and_crops, source_commit
@@ -36,6 +42,7 @@ from seesay.text.vocabulary import word_counts
 
 FORMATS = (".html",)
 _MAX_NAMED = 4  # runs in the title
+_SAMPLED = 12  # phrases
 _PACKAGES = ("torch", "onnxruntime", "numpy")
 
 
@@ -72,8 +79,8 @@ def write_report(
         subject = subject_of(entry, corpus, split, protocol)
         measured.append(Measured(name, subject, measure(subject, protocol, options)))
     if corpus.has_boxes:
-        add_grounding(page, measured)
-        add_boxes(page, measured)
+        _add_grounding(page, measured)
+        _add_boxes(page, measured)
         page.section("Training")
         for each in measured:
             page.add(tag("h3", each.name))
@@ -90,6 +97,66 @@ def write_report(
     with writing(out) as beside:
         beside.write_text(page.html(), encoding="utf-8")
     return {each.name: each.result for each in measured}
+
+
+def _add_grounding(page: Page, runs: Sequence[Measured]) -> None:
+    """Add the recalls, with baselines, and by kind of phrase."""
+    page.section("Recall")
+    first = runs[0].result
+    kinds = [part for part, row in first.rows.items() if "phrases" in row]
+    rows: dict[str, Metrics] = {}
+    for each in runs:
+        rows[each.name] = each.result.rows[""]
+        if UNVOTED in each.result.rows:
+            rows[f"{each.name} {UNVOTED}"] = each.result.rows[UNVOTED]
+    rows |= {part: row for part, row in first.rows.items() if part not in ("", UNVOTED, *kinds)}
+    page.table(
+        f"Percentage of phrases with a correct region among the first K: one with an IoU of {MIN_IOU} or "
+        f"more with the phrase's {first.about['convention']}. The proposals set the upper bound. The "
+        "baselines below the runs need no training.",
+        Table(["", *METRICS], [[name, *numbers(row, METRICS)] for name, row in rows.items()]),
+    )
+    if kinds:
+        columns = [f"{each.name} {name}" for each in runs for name in METRICS]
+        by_kind = [
+            [
+                kind,
+                f"{first.rows[kind]['phrases']:,}",
+                *(cell for each in runs for cell in numbers(each.result.rows[kind], METRICS)),
+            ]
+            for kind in kinds
+        ]
+        page.table("Recall by kind of phrase.", Table(["", "phrases", *columns], by_kind))
+
+
+def _add_boxes(page: Page, runs: Sequence[Measured]) -> None:
+    """Add random phrases with their true box and the best region of each run."""
+    corpus = runs[0].subject.corpus
+    pictures = Pictures(corpus.images, [image.name for image in corpus.images])
+    draw, count = np.random.default_rng(SEED), len(corpus.sentences)
+    chosen = draw.choice(count, min(_SAMPLED, count), replace=False).tolist()
+    page.section("Phrases and boxes")
+    for each in runs:
+        assert isinstance(each.subject, RunSubject)
+        page.figure(
+            f"Random phrases (seed {SEED}), and where {each.name} finds them: the true box (dashed), "
+            "the best region (solid), and their IoU, with a tick if the region is correct.",
+            *(_card(each.subject, pictures, phrase) for phrase in chosen),
+            class_="cards",
+        )
+
+
+def _card(subject: RunSubject, pictures: Pictures, number: int) -> Html:
+    phrase, best = subject.corpus.sentences[number], best_box(subject, number)
+    size = np.tile(subject.corpus.images[phrase.image].size, 2)
+    frames, overlap = [Frame((phrase.box / size).tolist(), "true")], 0.0
+    if best is not None:
+        frames.append(Frame((best / size).tolist(), "found"))
+        overlap = float(region_overlaps([best[None]], [phrase.boxes])[0][0])
+    right = overlap >= MIN_IOU
+    verdict = tag("span", f"{'✓' if right else '✗'} IoU {overlap:.2f}", class_="number")
+    below = tag("p", joined([tag("q", phrase.text), verdict]))
+    return tag("div", pictures.show(phrase.image, frames), below, class_="right" if right else None)
 
 
 def _add_recalls(page: Page, runs: Sequence[Measured], corpus: str) -> None:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from seesay.data.corpus import Corpus
 from seesay.metrics.bootstrap import RESAMPLES
-from seesay.protocols.base import Result
 from seesay.protocols.evaluate import Entry, evaluate, protocol_for
 from seesay.protocols.score_fusion import distinct
 from seesay.recipes.load import settings_digest
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.paper_table import PaperTable
 from seesay.results.published import find_published
-from seesay.results.rows import Row, provenance, recorded_changes
+from seesay.results.rows import Row, recorded_changes, row_of
 from seesay.runs.run import Run
 
 
@@ -47,14 +45,13 @@ def compare_entries(
         rows=tuple(dict.fromkeys(rows)),
     )
     table = PaperTable(definition, corpus.name, split, metrics)
-    first: Result | None = None
+    first: Row | None = None
     for at, (entry, row) in enumerate(zip(entries, rows, strict=True), start=1):
         tell(f"row {at}/{len(entries)} {names[at - 1]}")
         measured = measured_row(entry, corpus, split, chosen, resamples)
         if first is not None:
-            compared = measured.result.compare(first, names[0])
-            measured = replace(measured, result=measured.result.model_copy(update={"against": compared}))
-        first = first or measured.result
+            measured = measured.model_copy(update={"against": measured.compare(first, names[0])})
+        first = first or measured
         table.line(row.name).rows.append(measured)
     return table
 
@@ -63,7 +60,7 @@ def measured_row(entry: Entry, corpus: Corpus, split: str, protocol: str, resamp
     """Measure a run or external scores, and say where the result comes from."""
     started = time.monotonic()
     result = evaluate(entry, corpus, protocol, split, resamples=resamples)
-    return Row(provenance([entry], time.monotonic() - started), result)
+    return row_of(result, [entry], time.monotonic() - started)
 
 
 def _rows(entries: Sequence[Entry], names: Sequence[str], corpus: str, protocol: str) -> list[TableRow]:

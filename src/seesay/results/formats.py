@@ -1,4 +1,4 @@
-"""A table, printed as Markdown, LaTeX, CSV, HTML or on a terminal; its numbers, and escaped HTML."""
+"""A table, printed as Markdown, LaTeX, CSV or on a terminal, and its numbers; a report writes it as HTML."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import csv
 import io
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from itertools import groupby
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -36,28 +35,6 @@ _LATEX = str.maketrans(
 )
 _DIRECTIONS = {"S": "sentence retrieval", "I": "image retrieval"}  # how their metrics begin
 _NAME = 30  # letters of a name that stays on one line
-
-
-class Html(str):
-    """Text that is already HTML; other strings are escaped in elements."""
-
-    __slots__ = ()
-
-
-def tag(name: str, *inside: str, **attributes: object) -> Html:
-    """Return an element. Attributes that are None are left out; write `class_` for `class`.
-
-    >>> tag("b", "1 < 2", class_="loud")
-    '<b class="loud">1 &lt; 2</b>'
-    """
-    named = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items()}
-    written = "".join(f' {key}="{escape(str(value))}"' for key, value in named.items() if value is not None)
-    return Html(f"<{name}{written}>{joined(inside)}</{name}>")
-
-
-def joined(parts: Iterable[str], between: str = "") -> Html:
-    """Join parts, escaping those that are not HTML."""
-    return Html(between.join(part if isinstance(part, Html) else escape(part) for part in parts))
 
 
 def number(value: float | None) -> str:
@@ -149,7 +126,7 @@ class Table:
             if isinstance(row, Section):
                 lines.append([row.titled("**%s**"), *[""] * (len(self.headings) - 1)])
             else:
-                marked = ((cell, "`" * cell.code or "**" * cell.bold) for cell in map(_cell, row))
+                marked = ((cell, "`" * cell.code or "**" * cell.bold) for cell in map(as_cell, row))
                 lines.append([str(replace(cell, text=f"{mark}{cell.text}{mark}")) for cell, mark in marked])
         table = "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
         return table + ("\n" + "".join(f"- {note}\n" for note in self.notes) if self.notes else "")
@@ -162,7 +139,7 @@ class Table:
                 title = row.titled(r"\emph{%s}", _escaped)
                 body.append(f"\\midrule\n\\multicolumn{{{len(self.headings)}}}{{l}}{{{title}}} \\\\")
             else:
-                body.append(" & ".join(_as_latex(_cell(each)) for each in row) + r" \\")
+                body.append(" & ".join(_as_latex(as_cell(each)) for each in row) + r" \\")
         spec = "".join("l" if column in self.words else "r" for column in range(len(self.headings)))
         notes = "".join(f"% {' '.join(note.split())}\n" for note in self.notes)
         label = f"\\label{{tab:{self.name}}}\n" if self.name else ""
@@ -202,22 +179,6 @@ class Table:
                 writer.writerow([_no_formula(each) for each in row])
         return written.getvalue()
 
-    def html(self, caption: str) -> Html:
-        """Return a table element, whose rows are named by their first cell."""
-
-        def element(content: CellContent, at: int, scope: str | None) -> Html:
-            cell, side = _cell(content), "words" if at in self.words else None
-            inside = joined([cell.text, *([tag("small", cell.small)] if cell.small else [])])
-            return tag("th" if scope else "td", inside, scope=scope, class_=side)
-
-        head = tag("tr", *(element(each, at, "col") for at, each in enumerate(self.headings)))
-        body = (
-            tag("tr", *(element(each, at, None if at else "row") for at, each in enumerate(row)))
-            for row in self.rows
-            if not isinstance(row, Section)
-        )
-        return tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *body))
-
     def terminal(self) -> Group:
         """Return the table for a terminal, without lines between columns."""
         from rich.box import SIMPLE_HEAD
@@ -228,11 +189,11 @@ class Table:
         title = Text(self.title) if self.title else None
         shown = RichTable(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False)
         # A long name is broken, or it would leave no room for the figures.
-        names = [len(_cell(row[0]).text) for row in self.rows if not isinstance(row, Section)]
+        names = [len(as_cell(row[0]).text) for row in self.rows if not isinstance(row, Section)]
         short = max(names, default=0) <= _NAME
         for at, each in enumerate(self.headings):
             side: Literal["left", "right"] = "left" if at in self.words else "right"
-            heading = _as_text(_cell(each))
+            heading = _as_text(as_cell(each))
             shown.add_column(heading, justify=side, no_wrap=short and at == 0, overflow="fold")
         notes = []
         for row in self.rows:
@@ -242,11 +203,12 @@ class Table:
                     shown.add_row(Text(row.title, style="bold"))
                 notes += [f"{row.title}, paper: {row.sources}."] if row.sources else []
             else:
-                shown.add_row(*(_as_text(_cell(each)) for each in row))
+                shown.add_row(*(_as_text(as_cell(each)) for each in row))
         return Group(shown, *(Text(note) for note in (*notes, *self.notes)))
 
 
-def _cell(content: CellContent) -> Cell:
+def as_cell(content: CellContent) -> Cell:
+    """Return a cell; text and numbers become one."""
     return content if isinstance(content, Cell) else Cell(str(content))
 
 

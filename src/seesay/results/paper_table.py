@@ -53,11 +53,11 @@ class Line:
 
     def measured(self, column: str) -> list[float]:
         """The column's known values, one for each seed."""
-        return [value for row in self.rows if (value := row.result.row.get(column)) is not None]
+        return [value for row in self.rows if (value := row.shown.get(column)) is not None]
 
     def interval(self, column: str) -> Interval | None:
         """The 95 % interval of the column's value; None without one, or if there are several seeds."""
-        return self.rows[0].result.intervals.get(column) if len(self.rows) == 1 else None
+        return self.rows[0].intervals.get(column) if len(self.rows) == 1 else None
 
 
 class PaperTable:
@@ -95,7 +95,7 @@ class PaperTable:
     @property
     def all_columns(self) -> list[str]:
         """Every column of the measured or the published rows."""
-        ours = [row.result.row for line in self.lines for row in line.rows]
+        ours = [row.shown for line in self.lines for row in line.rows]
         return list(dict.fromkeys(chain(*ours, *(line.printed for line in self.lines))))
 
     @property
@@ -136,7 +136,7 @@ class PaperTable:
     @property
     def content(self) -> Content | None:
         """What most rows were measured on; None if no row says so."""
-        known = Counter(row.result.content for line in self.lines for row in line.rows)
+        known = Counter(row.content for line in self.lines for row in line.rows)
         return max(filter(None, known), key=known.__getitem__, default=None)
 
     @property
@@ -155,7 +155,7 @@ class PaperTable:
 
     def _on_others(self, line: Line) -> str:
         """Return what a line was measured on if that is not what most are; empty otherwise."""
-        counts = next(map(str, {row.result.content for row in line.rows} - {None, self.content}), "")
+        counts = next(map(str, {row.content for row in line.rows} - {None, self.content}), "")
         return "other sentences" if counts and counts == str(self.content) else counts
 
     def cells(self) -> list[list[Cell]]:
@@ -205,10 +205,10 @@ class PaperTable:
     def differences(self) -> Table | None:
         """Return the differences of the rows from the one that they are compared with; None without any."""
         compared = [
-            (f"{line.name}, seed {row.provenance.seed}" if len(line.rows) > 1 else line.name, against)
+            (f"{line.name}, seed {row.seed}" if len(line.rows) > 1 else line.name, against)
             for line in self.lines
             for row in line.rows
-            if (against := row.result.against) is not None
+            if (against := row.against) is not None
         ]
         if not compared:
             return None
@@ -221,7 +221,7 @@ class PaperTable:
         about = ["group", "recipe", "changes", "seeds", "in the paper", "source", "table", "paper's corpus"]
         rows: list[Sequence[str | float]] = []
         for line in self.lines:
-            paper, on = line.published, line.rows[0].result.content if line.rows else None
+            paper, on = line.published, line.rows[0].content if line.rows else None
             origin = [paper.system, paper.source, paper.table, paper.corpus] if paper else [""] * 4
             cells = [line.row.group or "", line.name, " ".join(line.row.changes), len(line.rows), *origin]
             cells.append(str(on or ""))
@@ -244,10 +244,10 @@ class PaperTable:
             notes.append(f"{where} are the mean ± the standard deviation of {counts} seeds.")
         if self.intervals:
             notes.append("In brackets: 95 % bootstrap intervals, the images drawn with all their queries.")
-        if convention := conventions(row.result.about for row in rows):
+        if convention := conventions(row.about for row in rows):
             notes.append(convention)
         if self.definition.paper:
-            departures = dict.fromkeys(d for row in rows for d in row.provenance.departures)
+            departures = dict.fromkeys(d for row in rows for d in row.departures)
             notes += [f"Departure from the paper: {departure}." for departure in departures]
         if (size := self._unlike_papers()) is not None:
             notes.append(
@@ -256,11 +256,11 @@ class PaperTable:
         if any(map(self._on_others, self.lines)):
             notes.append(f"Rows that name other images do not compare with the rest, on {self.content}.")
         notes += self._features()
-        notes += [note for row in rows if not row.provenance.encoder for note in row.result.notes]
+        notes += [note for row in rows if not row.encoder for note in row.notes]
         variants = [line.row for line in self.lines if line.row.changes]
         notes += [f"{row.name} is {row.recipe} with {' '.join(row.changes)}." for row in variants]
         named = {change for row in variants for change in row.changes}
-        changes = dict.fromkeys(change for row in rows for change in row.changes if change not in named)
+        changes = dict.fromkeys(change for row in rows for change in row.variant if change not in named)
         notes += [f"Changed: {', '.join(changes)}."] if changes else []
         unmeasured = [
             line for line in self.lines if line.row.measured and not line.rows and not line.failures
@@ -374,17 +374,15 @@ def recorded_table(
             "table, or see those of another corpus: --results flickr8k."
         )
     table = PaperTable(definition, path.stem, split, metrics)
-    counts = Counter(row.result.content for row in rows if row.result.split == split)
+    counts = Counter(row.content for row in rows if row.split == split)
     usual = [content for content, _ in counts.most_common(1)]
     for line in (each for each in table.lines if each.row.measured):
         recipe = line.name if line.row.combine else line.row.recipes[0]
         wanted = (recipe, definition.protocol_of(line.row), split, sorted(line.row.changes))
         found = repetitions(
-            each
-            for each in rows
-            if (each.provenance.recipe, each.result.protocol, each.result.split, each.changes) == wanted
+            each for each in rows if (each.recipe, each.protocol, each.split, each.variant) == wanted
         )
-        on_usual = [each for each in found if each[0].result.content in usual]
+        on_usual = [each for each in found if each[0].content in usual]
         line.rows = max(on_usual or found, key=len, default=[])
     return table
 

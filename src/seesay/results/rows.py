@@ -1,6 +1,6 @@
 """Recorded rows: a JSON line for each measurement, in `results/<corpus>.jsonl`.
 
-A row is a result with its provenance: recipe, features, source and training. Only commands write these files;
+A row is a result with its origin: recipe, features, source and training. Only commands write these files;
 all tables in the documentation are generated from them.
 """
 
@@ -9,21 +9,19 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, StrictInt, field_validator
 
 from seesay.errors import SeesayError
 from seesay.paths import is_file_name, lock_of, locked, replace_text
-from seesay.protocols.base import Result, read_result
+from seesay.protocols.base import Result
 from seesay.recipes.files import as_recorded, without_folders
 from seesay.recipes.load import settings_digest
-from seesay.settings import describe
 
 if TYPE_CHECKING:
     from seesay.protocols.evaluate import Entry
@@ -39,11 +37,12 @@ _TRAINING = ("epochs", "best_epoch", "train_seconds", "machine", "teacher")  # o
 _CROPS = {"": "squash", "ten": "ten crops", "own": "its own crop"}
 
 
-class Provenance(BaseModel):
-    """The origin of a recorded result.
+class Row(Result):
+    """A recorded row: a result with its origin.
 
     Attributes:
         recipe: its name, or in a table that of external scores, for which the training is unknown.
+        changes: the changes to the recipe.
         settings_digest: the digest of the settings for training; rows of earlier versions have none.
         seconds: the time of measuring.
         commit: the commit of the source, with "+" if files differed from it; None outside git.
@@ -53,11 +52,9 @@ class Provenance(BaseModel):
         teacher: the fingerprint of the run whose scores it learned from.
     """
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
-
     recipe: str
     system: str | None = None
-    seed: int = 0
+    seed: StrictInt = 0
     encoder: str = ""
     crops: str | None = None
     changes: list[str] | None = None
@@ -65,8 +62,8 @@ class Provenance(BaseModel):
     settings_digest: str | None = None
     seconds: float = Field(ge=0)
     commit: str | None
-    epochs: int | None = Field(None, ge=0)
-    best_epoch: int | None = Field(None, ge=0)
+    epochs: StrictInt | None = Field(None, ge=0)
+    best_epoch: StrictInt | None = Field(None, ge=0)
     train_seconds: float | None = Field(None, ge=0)
     machine: str | None = None
     teacher: str | None = None
@@ -75,14 +72,6 @@ class Provenance(BaseModel):
     @classmethod
     def _as_recorded(cls, changes: list[str] | None) -> list[str] | None:
         return changes and list(map(as_recorded, changes))
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A recorded row: a result with its provenance."""
-
-    provenance: Provenance
-    result: Result
 
     @classmethod
     def from_dict(cls, values: object, where: str) -> Row:
@@ -93,13 +82,10 @@ class Row:
         """
         if not isinstance(values, dict):
             raise SeesayError(f"{where}: not a JSON object; each line holds one.")
-        origin = {key: value for key, value in values.items() if key in Provenance.model_fields}
         try:
-            result = read_result({key: value for key, value in values.items() if key not in origin})
-            return cls(Provenance.model_validate(origin), result)
-        except (ValidationError, SeesayError) as failure:
-            wrong = failure if isinstance(failure, SeesayError) else describe(failure, Provenance)
-            raise SeesayError(f"{where}: {wrong}") from None
+            return cls.read(values)
+        except SeesayError as failure:
+            raise SeesayError(f"{where}: {failure}") from None
 
     def to_dict(self, uncertainty: bool = False) -> dict[str, Any]:
         """Return the row as JSON-ready values, without unknown facts of the training.
@@ -107,23 +93,25 @@ class Row:
         Args:
             uncertainty: include the notes, intervals and comparison of the result.
         """
-        provenance = self.provenance.model_dump(mode="json", exclude_unset=True)
-        return self.result.to_dict(uncertainty) | provenance
+        origin = Row.model_fields.keys() - Result.model_fields.keys()
+        values = super().to_dict(uncertainty)
+        measured = {key: value for key, value in values.items() if key not in origin}
+        return measured | self.model_dump(mode="json", include=origin & self.model_fields_set)
 
     @property
     def features(self) -> str:
         """The image encoders and their crops, in words."""
-        return ", ".join(part for part in (self.provenance.encoder, self.provenance.crops) if part)
+        return ", ".join(part for part in (self.encoder, self.crops) if part)
 
     @property
-    def changes(self) -> list[str]:
+    def variant(self) -> list[str]:
         """The changes to the recipe, except for the seed."""
-        return sorted(each for each in self.provenance.changes or () if not each.startswith("seed="))
+        return sorted(each for each in self.changes or () if not each.startswith("seed="))
 
     @property
     def identity(self) -> dict[str, str]:
         """The values that identify the row, as text that sorts; a missing one counts as null."""
-        values = self.result.about | self.to_dict() | {"changes": self.changes or None}
+        values = self.about | self.to_dict() | {"changes": self.variant or None}
         # Numbers are padded so that seed 10 comes after seed 9.
         return {
             key: f"{value:020d}"
@@ -142,8 +130,7 @@ def repetitions(rows: Iterable[Row]) -> list[list[Row]]:
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
         same = {**row.identity, "seed": ""}.values()
-        origin = row.provenance
-        groups.setdefault((*same, origin.settings_digest, origin.teacher, *origin.departures), []).append(row)
+        groups.setdefault((*same, row.settings_digest, row.teacher, *row.departures), []).append(row)
     return list(groups.values())
 
 
@@ -208,30 +195,37 @@ def record_row(folder: Path, corpus: str, row: Row) -> Path:
     return path
 
 
-def provenance(entries: Sequence[Entry], seconds: float, combine: str | None = None) -> Provenance:
-    """Return the provenance of the row of an entry, or of several combined, measured in so many seconds."""
-    rows = [_provenance(entry, seconds) for entry in entries]
-    if combine is None:
-        return rows[0]
-    several = len({row.seed for row in rows}) > 1
-    name = f"{combine} of {' + '.join(row.recipe + f' seed {row.seed}' * several for row in rows)}"
-    # What tells the rows apart is joined; the training is left out, as it differs.
-    values = rows[0].model_dump(exclude_unset=True, exclude={*_TRAINING}) | {"recipe": name, "system": name}
-    for key in ("encoder", "crops"):
-        values[key] = " + ".join(dict.fromkeys(filter(None, (getattr(row, key) for row in rows))))
-    for key in ("changes", "departures"):
-        values[key] = [*dict.fromkeys(chain(*(getattr(row, key) or () for row in rows)))]
-    values["settings_digest"] = " + ".join(str(row.settings_digest) for row in rows)
-    return Provenance.model_validate(values)
+def row_of(result: Result, entries: Sequence[Entry], seconds: float, named: str | None = None) -> Row:
+    """Return the row of a result of one entry, or of several combined, which took so many seconds to measure.
+
+    `named` is the name of a combination, by default after what is combined and how.
+    """
+    first, *others = origins = [_origin(entry) for entry in entries]
+    if others:
+        several = len({each["seed"] for each in origins}) > 1
+        parts = (each["recipe"] + f" seed {each['seed']}" * several for each in origins)
+        name = named or f"{result.about['combined']} of {' + '.join(parts)}"
+        # What tells the members apart is joined; the training is left out, as it differs.
+        first = {key: value for key, value in first.items() if key not in _TRAINING}
+        first |= {"recipe": name, "system": name}
+        for key in ("encoder", "crops", "settings_digest"):
+            found = (each[key] for each in origins if each[key])
+            first[key] = " + ".join(found if key == "settings_digest" else dict.fromkeys(found))
+        for key in ("changes", "departures"):
+            first[key] = [*dict.fromkeys(chain(*(each[key] for each in origins)))]
+    measured = {"seconds": round(seconds, 1), "commit": source_commit(Path.cwd())}
+    row = Row.model_validate(dict(result) | first | measured)
+    row._samples = result._samples
+    return row
 
 
-def _provenance(entry: Entry, seconds: float) -> Provenance:
+def _origin(entry: Entry) -> dict[str, Any]:
+    """Return the keys of a row that an entry determines."""
     from seesay.runs.run import Run
     from seesay.runs.summary import TrainingSummary, is_finished
 
-    seconds, commit = round(seconds, 1), source_commit(Path.cwd())
     if not isinstance(entry, Run) or not entry.has_recipe:
-        return Provenance(recipe=entry.title, seconds=seconds, commit=commit)
+        return {"recipe": entry.title}
     recipe, departures = entry.recipe, [*entry.recipe.departures]
     encoder, crops = encoder_and_crops(recipe)
     training: dict[str, Any] = {}
@@ -247,19 +241,17 @@ def _provenance(entry: Entry, seconds: float) -> Provenance:
             "machine": "; ".join(dict.fromkeys(filter(None, machines))),
             "teacher": summary.teacher,
         }
-    return Provenance(
-        recipe=recipe.name,
-        system=recipe.system,
-        seed=recipe.seed,
-        encoder=encoder,
-        crops=crops,
-        changes=recorded_changes(recipe),
-        departures=departures,
-        settings_digest=settings_digest(recipe),
-        seconds=seconds,
-        commit=commit,
+    return {
+        "recipe": recipe.name,
+        "system": recipe.system,
+        "seed": recipe.seed,
+        "encoder": encoder,
+        "crops": crops,
+        "changes": recorded_changes(recipe),
+        "departures": departures,
+        "settings_digest": settings_digest(recipe),
         **{name: value for name, value in training.items() if value is not None},
-    )
+    }
 
 
 def recorded_changes(recipe: Recipe) -> list[str]:

@@ -34,14 +34,14 @@ def print_result(
         if part:
             rows[part] = metrics
             continue
-        rows[f"{system}, {label}" if system else label] = {**result.row, **metrics}  # ordered as in tables
+        rows[f"{system}, {label}" if system else label] = {**result.shown, **metrics}  # ordered as in tables
         if published is not None:
             known = {name: value for name, value in published.metrics.items() if name in metrics}
             rows[f"{published.system}, {published.source}"] = known
     sizes = [f"{about[name]} {name}" for name in _COUNTS if name in about]
     title = f"{result.split}: {', '.join((*sizes, result.protocol))}"
     parts: list[RenderableType] = [Text(title, "italic"), _metrics_table(rows).terminal()]
-    if result.against is not None or any(result.intervals.get(name) for name in result.row):
+    if result.against is not None or any(result.intervals.get(name) for name in result.shown):
         compared = f"Compared with {result.against.name} on the same queries; " if result.against else ""
         title = f"{compared}95 % intervals, the images drawn with all their queries"
         parts += [Text(title, "italic"), _uncertainty_table(result).terminal()]
@@ -82,7 +82,7 @@ def _metrics_table(rows: Mapping[str, Metrics]) -> Table:
 def _uncertainty_table(result: Result) -> Table:
     """Return a table with the interval of each metric, and its difference from the other result."""
     compared, lines = result.against, []
-    for name, value in result.row.items():
+    for name, value in result.shown.items():
         ends, found = result.intervals.get(name), compared.metrics.get(name) if compared else None
         if ends is None and found is None:
             continue

@@ -17,7 +17,7 @@ OnEpochEnd = Callable[[int, Mapping[str, float]], None]  # called with an epoch 
 def epoch_metrics(epoch: Epoch, measured: Result, lr: float | None = None) -> dict[str, float]:
     """Return an epoch's metrics as callbacks receive them; the names of val metrics begin with `val/`."""
     own = epoch.model_dump(include={"loss", "seconds", "ridge"}) | {"lr": lr}
-    val = {f"val/{column}": value for column, value in measured.row.items()}
+    val = {f"val/{column}": value for column, value in measured.shown.items()}
     found = own | (epoch.metrics or {}) | val
     return {name: value for name, value in found.items() if value is not None}
 

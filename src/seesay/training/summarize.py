@@ -17,7 +17,7 @@ from seesay.data.corpus import Corpus
 from seesay.losses.softmax import DistillationLoss
 from seesay.matchers.base import EmbeddingMatcher
 from seesay.metrics.inputs import refuse_nan
-from seesay.protocols.base import PROTOCOLS, Result, read_result
+from seesay.protocols.base import PROTOCOLS, Result
 from seesay.protocols.evaluate import measure, subject_of
 from seesay.protocols.grounding import GROUNDING, fit_boxes
 from seesay.protocols.subject import RunSubject
@@ -53,8 +53,8 @@ def summarize(
 
     Without epochs, such as when members are only combined, the run is measured on the val split.
     """
-    best_epoch = max(history, key=lambda epoch: read_result(epoch.val).monitor, default=None)
-    best = read_result(best_epoch.val) if best_epoch else task.measure(run)
+    best_epoch = max(history, key=lambda epoch: Result.read(epoch.val).monitor, default=None)
+    best = Result.read(best_epoch.val) if best_epoch else task.measure(run)
     seconds = sum(epoch.seconds for epoch in history) + sum(m.seconds for m in (members or {}).values())
     train, val = task.sizes()
     is_gpu = run.device.startswith("cuda")

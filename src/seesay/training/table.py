@@ -18,13 +18,13 @@ from seesay.metrics.bootstrap import RESAMPLES
 from seesay.protocols.base import PROTOCOLS
 from seesay.protocols.phrase_distance import measure_combined
 from seesay.recipes.files import Change, without_folders
-from seesay.recipes.load import reaches_members, settings_digest, settings_line
+from seesay.recipes.load import reaches_members, settings_line
 from seesay.recipes.schema import Recipe
 from seesay.recipes.table import TableDefinition, TableRow
 from seesay.results.comparison import measured_row
 from seesay.results.formats import number
 from seesay.results.paper_table import PaperTable
-from seesay.results.rows import Row, provenance, record_row
+from seesay.results.rows import Row, record_row, row_of
 from seesay.runs.run import Run
 from seesay.runs.summary import is_finished
 from seesay.training.composed import combine_members, finished_run, is_combined
@@ -70,11 +70,7 @@ class TableRuns:
         if self.corpus.has_boxes:
             raise SeesayError(f"{self.corpus.root}: holds phrases; '{row.name}' is measured on sentences.")
         combined = measure_combined(runs[0], runs[1], self.corpus, self.split)
-        origin = provenance(runs[:1], time.monotonic() - started)
-        departures = dict.fromkeys([*origin.departures, *runs[1].recipe.departures])
-        digests = " + ".join(settings_digest(run.recipe) for run in runs)
-        named = {"recipe": row.name, "system": row.name, "settings_digest": digests}
-        return Row(origin.model_copy(update=named | {"departures": list(departures)}), combined)
+        return row_of(combined, runs, time.monotonic() - started, row.name)
 
     def run_of(self, row: TableRow, seed: int) -> Path:
         """Return the folder of a row's run, the first if it joins two; see `run`."""
@@ -186,7 +182,7 @@ def measure_table(
             tell(f"  failed: {error}")
             continue
         table.line(row.name).rows.append(measured)
-        tell("  " + ", ".join(f"{name} {number(value)}" for name, value in measured.result.row.items()))
+        tell("  " + ", ".join(f"{name} {number(value)}" for name, value in measured.shown.items()))
         if record is not None:
             record_row(record, corpus, measured)
     return table

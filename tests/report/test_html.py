@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seesay.results.formats import Html, joined, tag
+from seesay.report.page import Html, joined, tag
 from tests.report.made import Elements
 
 TEXT = st.text(st.characters(blacklist_categories=("Cs", "Cc")))
