@@ -26,7 +26,7 @@ from seesay.text.chunker import noun_phrases
 from seesay.text.concepts import content_words
 from seesay.text.vocabulary import Vocabulary, replace_words
 from seesay.text.words import unknown_words, words_or_signs
-from seesay.web.routes.parameters import end_of
+from seesay.web.routes import end_of
 from seesay.web.security import host_allowed
 from tests.data.readers.conftest import jpeg
 from tests.linear import check_linear

@@ -12,7 +12,7 @@ from PIL import Image
 
 from seesay.search import Index
 from seesay.web.app import create_app
-from seesay.web.options import ServerOptions
+from seesay.web.service import ServerOptions
 from tests.search.colours import RGB, Colours, gallery, opened, picture
 
 NAMES = ("red.png", "blue.png", "sub/green.png", "red-blue.png", "yellow-black.png")

@@ -17,8 +17,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from seesay.errors import SeesayError
 from seesay.web.app import create_app
-from seesay.web.options import Limits, ServerOptions
-from seesay.web.security import AccessTokens, Guard
+from seesay.web.security import AccessTokens, Guard, Limits
+from seesay.web.service import ServerOptions
 from tests.linear import check_linear
 from tests.search.colours import opened
 from tests.web.conftest import TOKEN

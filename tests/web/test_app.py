@@ -20,8 +20,9 @@ from seesay.errors import SeesayError
 from seesay.search import Index
 from seesay.search.store import Store
 from seesay.web.app import create_app
-from seesay.web.options import Limits, ServerOptions
 from seesay.web.routes import images
+from seesay.web.security import Limits
+from seesay.web.service import ServerOptions
 from tests.search.colours import Colours, gallery, opened, picture
 from tests.web.conftest import client_of
 

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from seesay.grounding import Grounder
 from seesay.runs.run import Run
 from seesay.search import Index
-from seesay.web.options import Limits
+from seesay.web.security import Limits
 from tests.search.colours import Colours
 from tests.web.conftest import client_of
 

@@ -16,8 +16,8 @@ import uvicorn
 from seesay.cli import main
 from seesay.errors import SeesayError
 from seesay.web.app import serve
-from seesay.web.options import Limits, ServerOptions
-from seesay.web.security import AccessTokens
+from seesay.web.security import AccessTokens, Limits
+from seesay.web.service import ServerOptions
 from tests.search.colours import Colours, opened
 
 

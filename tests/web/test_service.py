@@ -33,7 +33,8 @@ from seesay.cli import main
 from seesay.errors import SeesayError
 from seesay.search import Index
 from seesay.web.app import serve
-from seesay.web.options import Limits, ServerOptions
+from seesay.web.security import Limits
+from seesay.web.service import ServerOptions
 from tests.search.colours import RGB, Colours, gallery, opened, picture
 from tests.waiting import waited
 from tests.web.conftest import client_of
@@ -427,7 +428,7 @@ SERVER = """
 import sys, time
 from seesay.search import Index
 from seesay.web.app import serve
-from seesay.web.options import ServerOptions
+from seesay.web.service import ServerOptions
 from tests.search.colours import Colours
 class Slow(Colours):
     def embed_sentences(self, sentences, query=False):

@@ -59,7 +59,7 @@ def print_json(result: object) -> None:
 def show_newest(index: Index, where: str, count: int, as_json: bool) -> bool:
     """Print the files of the newest images that match a filter; return whether there are any."""
     from seesay.search.filters import Filter
-    from seesay.search.roots import shown_path
+    from seesay.search.photo import shown_path
 
     roots, photos = index.roots(), index.store.newest(count, Filter.parse(where))
     rows = _marked(index, photos, [{"id": each.id, "path": shown_path(roots, each.path)} for each in photos])

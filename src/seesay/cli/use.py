@@ -394,7 +394,8 @@ def serve(
     from seesay.search.places import store_exists
     from seesay.web.app import announce, name_of
     from seesay.web.app import serve as run_server
-    from seesay.web.options import Limits, ServerOptions
+    from seesay.web.security import Limits
+    from seesay.web.service import ServerOptions
 
     def ready(address: str) -> None:
         announce(address)

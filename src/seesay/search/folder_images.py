@@ -23,14 +23,14 @@ from seesay.data.images import FileSource
 from seesay.errors import SeesayError
 from seesay.paths import is_folder
 from seesay.seal import seal
-from seesay.search.photo import FileState
-from seesay.search.roots import Root, named, root_of
+from seesay.search.photo import FileState, Root, root_of
 from seesay.search.store import MOST_ROOTS, Store
 
 MAX_FILE_BYTES = 256 * 2**20
 """Larger files are skipped: they are not photographs, and a batch of them would fill the memory."""
 
 _NO_TEXT = "its name is not valid UTF-8; rename it"
+_NAMELESS = "images"  # of the root of a file system, whose own name is empty
 _LATEST = 2**63 - 1
 """Nanoseconds that SQLite can hold: a file dated after the year 2262 counts as of that year."""
 
@@ -226,6 +226,24 @@ def _moved(store: Store, former: Iterable[Root], there: FolderImages) -> Root | 
         if sizes and all(state is not None and state.size == size for state, size in states):
             return root
     return None
+
+
+def named(folders: Sequence[Path], taken: Iterable[str] = ()) -> list[str]:
+    """Return a unique name for each folder, ignoring case.
+
+    >>> named([Path("/a/photos"), Path("/b/photos")], taken=["Photos"])
+    ['photos-2', 'photos-3']
+    """
+    names, used = list[str](), {name.casefold() for name in taken}
+    for folder in folders:
+        plain = name = folder.name or _NAMELESS
+        number = 1
+        while name.casefold() in used:
+            number += 1
+            name = f"{plain}-{number}"
+        used.add(name.casefold())
+        names.append(name)
+    return names
 
 
 def check_has_images(folders: Iterable[Path]) -> None:

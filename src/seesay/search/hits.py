@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.runs.calibration import FITS, SURE
-from seesay.search.roots import Root, shown_path
+from seesay.search.photo import Root, shown_path
 
 Certainty: TypeAlias = Literal["sure", "perhaps", "nothing"]
 

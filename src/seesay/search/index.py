@@ -15,10 +15,10 @@ from seesay.paths import is_folder
 from seesay.runs.images import read_texts
 from seesay.runs.run import Run
 from seesay.search.folder_images import FolderImages, check_has_images, check_patterns, examine, images_in
+from seesay.search.photo import Root
 from seesay.search.places import create_store, open_store, store_exists, store_for_copy
 from seesay.search.preparing import finite
 from seesay.search.reader import DEFAULT_RUN, IndexReader, load_embedder
-from seesay.search.roots import Root
 from seesay.search.sql_tables import KINDS
 from seesay.search.sqlite_file import closed_on_error
 from seesay.search.thumbnails import Thumbnails

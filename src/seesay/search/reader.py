@@ -25,10 +25,9 @@ from seesay.search.duplicates import stacks
 from seesay.search.filters import EVERYTHING, Filter, content_words
 from seesay.search.hits import Answer, Hit, PageEnd, TextHit
 from seesay.search.judging import Judge
-from seesay.search.photo import Photo
+from seesay.search.photo import Photo, Root, root_of
 from seesay.search.preparing import PreparedQuery, embed_image, prepare_query
 from seesay.search.query import Indexed, Query
-from seesay.search.roots import Root, root_of
 from seesay.search.sql_tables import Kind
 from seesay.search.store import Store
 from seesay.search.thumbnails import Thumbnails

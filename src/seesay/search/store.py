@@ -26,8 +26,7 @@ from seesay.data.reading import TextLine, lines_of
 from seesay.errors import SeesayError
 from seesay.search.filters import EVERYTHING, Filter, words_read
 from seesay.search.hits import PageEnd, Ranked
-from seesay.search.photo import FileState, Photo
-from seesay.search.roots import Root, is_possible
+from seesay.search.photo import FileState, Photo, Root, is_possible
 from seesay.search.sql_tables import AMONG_IDS, AMONG_TEXTS, Kind
 from seesay.search.writer import Connection, Writer
 

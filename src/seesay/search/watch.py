@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
 
 from watchfiles import Change, watch
 
@@ -15,22 +14,20 @@ from seesay.paths import is_folder
 from seesay.search.index import Index
 from seesay.search.update import UpdateReport
 
-Done = TypeVar("Done")
-
 DEBOUNCE = 1.5  # seconds without changes, after which folders have settled: copying many files is one change
 TRY_AGAIN_SECONDS = 60.0  # after which missing folders and failed updates are tried again
 _LOOK_MS = 500  # between checks whether to stop
 
 
-def keep_updated(
+def follow(
     index: Index,
-    update: Callable[[], Done],
-    told: Callable[[SeesayError], None],
+    told: Callable[[UpdateReport | SeesayError], None],
     stop: threading.Event,
-    photos: Sequence[Path] = (),
     debounce: float = DEBOUNCE,
-) -> Iterator[Done]:
-    """Call `update` now and whenever folders of an index have changed and settled, until told to stop.
+    update: Callable[[], UpdateReport | None] | None = None,
+    photos: Sequence[Path] = (),
+) -> None:
+    """Update an index now and whenever its folders have changed and settled, until told to stop or Ctrl-C.
 
     A folder that disappears or returns, for example with a drive, is a change. An update that fails, for
     example on a full disk, is tried again later. Folders that cannot be watched, for example because all are
@@ -39,15 +36,36 @@ def keep_updated(
 
     Args:
         index: only folders that its update walks are watched.
-        update: updates it.
-        told: called with each error.
+        told: called with the report of each update that changed something or found other folders missing, and
+            with each error.
         stop: set to end.
-        photos: folders to watch that the first update adds.
         debounce: seconds without changes, after which folders have settled.
+        update: updates the index; by default `Index.update_images`. What returns None tells by itself.
+        photos: folders to watch that the first update adds.
 
-    Yields:
-        What `update` returned.
+    Raises:
+        SeesayError: somebody else made the index and the user has not confirmed one.
     """
+    index.check_roots()
+    absent = [str(root.folder) for root in index.absent()]
+
+    for report in _updated(index, update or index.update_images, told, stop, debounce, photos):
+        if report is not None:
+            changed = report.added or report.changed or report.moved or report.deleted
+            if changed or report.absent != absent:
+                told(report)
+            absent = report.absent
+
+
+def _updated(
+    index: Index,
+    update: Callable[[], UpdateReport | None],
+    told: Callable[[SeesayError], None],
+    stop: threading.Event,
+    debounce: float,
+    photos: Sequence[Path],
+) -> Iterator[UpdateReport | None]:
+    """Call `update` as `follow` says, and yield what it returned."""
     while not stop.is_set():
         is_watched = False
         try:
@@ -105,32 +123,3 @@ def _changes_of(folders: Iterable[Path], stop: threading.Event, debounce: float)
     )
     for number, each in enumerate(found):
         yield number == 0 or bool(each)
-
-
-def follow(
-    index: Index,
-    told: Callable[[UpdateReport | SeesayError], None],
-    stop: threading.Event,
-    debounce: float = DEBOUNCE,
-) -> None:
-    """Keep an index updated, see `keep_updated`, until told to stop or Ctrl-C.
-
-    A moved file keeps its vector and id.
-
-    Args:
-        index: to update.
-        told: called with the report of each update that changed something or found other folders missing, or
-            with its error.
-        stop: set to end.
-        debounce: see `keep_updated`.
-
-    Raises:
-        SeesayError: somebody else made the index and the user has not confirmed one.
-    """
-    index.check_roots()
-    absent = [str(root.folder) for root in index.absent()]
-    for report in keep_updated(index, index.update_images, told, stop, debounce=debounce):
-        changed = report.added or report.changed or report.moved or report.deleted
-        if changed or report.absent != absent:
-            told(report)
-        absent = report.absent

@@ -10,8 +10,7 @@ from typing import Any, Protocol
 
 from seesay.arrays import Vector
 from seesay.search.filters import folded_folder, folded_name
-from seesay.search.photo import FileState, dated
-from seesay.search.roots import Root
+from seesay.search.photo import FileState, Root, dated
 from seesay.search.sql_tables import AMONG_IDS, AMONG_TEXTS, Kind
 
 

@@ -11,12 +11,13 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import segno
 import uvicorn
-from fastapi import Depends, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Form, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, RedirectResponse, Response
 from fastapi.security import HTTPBearer
 from fastapi.staticfiles import StaticFiles
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -32,20 +33,22 @@ from seesay.search.places import is_address
 from seesay.web import log_line
 from seesay.web.answers import Problem, failures, problem
 from seesay.web.observe import IndexMetrics, Observed, probe_routes
-from seesay.web.options import ServerOptions
-from seesay.web.routes import images, indexes, queries
-from seesay.web.routes.page import STATIC, page_routes
-from seesay.web.routes.parameters import check_parameters
+from seesay.web.routes import check_parameters, images, indexes, queries
 from seesay.web.security import (
+    COOKIE,
+    COOKIE_SECONDS,
     MAX_HEADER_BYTES,
     AccessTokens,
     Guard,
     check_hosts,
     check_proxies,
+    client_of,
     is_local,
+    login_page,
 )
-from seesay.web.service import Service
+from seesay.web.service import ServerOptions, Service
 
+_STATIC = Path(__file__).with_name("static")
 _SHUTDOWN_SECONDS = 10  # for open requests to finish
 
 
@@ -112,8 +115,8 @@ def create_app(served: Index | Mapping[str, Index], options: ServerOptions | Non
         checked = [Depends(check_parameters), *named]
         app.include_router(module.router, dependencies=checked, responses=failures(422))
     app.include_router(probe_routes(registry))
-    app.include_router(page_routes(tokens))
-    app.mount("/static", StaticFiles(directory=STATIC))
+    app.include_router(_page_routes(tokens))
+    app.mount("/static", StaticFiles(directory=_STATIC))
     return app
 
 
@@ -166,6 +169,49 @@ def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def unforeseen(_request: Request, _failure: Exception) -> JSONResponse:
         return problem(500, "Internal server error; see the server's log.")
+
+
+def _page_routes(tokens: AccessTokens | None) -> APIRouter:
+    """Build `/`, `/login` and `/logout`."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/")
+    async def page() -> FileResponse:
+        return FileResponse(_STATIC / "index.html")
+
+    @router.get("/login")
+    async def form(request: Request) -> RedirectResponse:
+        """Redirect to the page, which asks for the token; a rejected one leaves the browser at /login."""
+        return RedirectResponse(f"{request.scope['root_path']}/?{request.url.query}".rstrip("?"), 303)
+
+    @router.post("/login")
+    async def login(request: Request, token: Annotated[str, Form(max_length=1000)] = "") -> Response:
+        response = await form(request)
+        if tokens is None:
+            return response
+        if not tokens.is_token(token):
+            await tokens.slow_down(client_of(request.client.host) if request.client else "")
+            return login_page(refused=True)
+        response.set_cookie(
+            COOKIE,
+            tokens.cookie(token),
+            max_age=COOKIE_SECONDS,
+            path=f"{request.scope['root_path']}/",
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="lax",  # a link from elsewhere opens the page; `Guard` refuses other requests
+        )
+        return response
+
+    @router.post("/logout")
+    async def logout(request: Request) -> RedirectResponse:
+        page = f"{request.scope['root_path']}/"
+        response = RedirectResponse(page, 303)
+        response.delete_cookie(COOKIE, path=page)
+        response.headers["Clear-Site-Data"] = '"cache"'  # thumbnails
+        return response
+
+    return router
 
 
 def announce(address: str) -> None:

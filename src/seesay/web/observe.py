@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seesay.errors import SeesayError
 from seesay.web.answers import failures, problem
-from seesay.web.routes.parameters import TheService
+from seesay.web.routes import TheService
 from seesay.web.service import Served, Service
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # seconds

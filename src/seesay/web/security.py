@@ -14,6 +14,7 @@ import secrets
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from shlex import quote
@@ -29,7 +30,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from seesay.errors import SeesayError
 from seesay.web import log_line
 from seesay.web.answers import problem
-from seesay.web.options import Limits
 
 API = "/api/v1"
 """The prefix of the API's paths."""
@@ -46,6 +46,30 @@ _ENVELOPE_BYTES = 64 * 1024
 _CLOSE = {"Connection": "close"}
 _LATER = {"Retry-After": "2"}  # seconds
 _LONGEST_WAIT = 10  # seconds before a wrong token is answered
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of a request and its upload, and of requests at the same time.
+
+    Attributes:
+        upload_bytes: the size of an uploaded image, encoded.
+        upload_pixels: the width × height of an uploaded image.
+        archive_bytes: the size of all images of an archive together.
+        seconds: the time until a response begins, including that to send the request, and until each further
+            part of it is read.
+        decode_seconds: the time in which an upload must be decoded.
+        requests: the requests of all clients at the same time.
+        requests_a_client: those of one token or, without tokens, of one IPv4 address or /64 network of IPv6.
+    """
+
+    upload_bytes: int = 20 * 2**20
+    upload_pixels: int = 50_000_000
+    archive_bytes: int = 4 * 2**30
+    seconds: float = 30.0
+    decode_seconds: float = 10.0
+    requests: int = 250
+    requests_a_client: int = 64
 
 
 class AccessTokens:

@@ -7,10 +7,10 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,13 +22,12 @@ from seesay.data.decoders import Decoders
 from seesay.data.images import DecodedImage
 from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.errors import QueryError, SeesayError
-from seesay.grounding import Grounder, Grounding, can_ground, load_grounder
+from seesay.grounding import GROUND_RUN, Grounder, Grounding, can_ground, load_grounder
 from seesay.search.index import Index
 from seesay.search.photo import Photo
 from seesay.search.preparing import PreparedQuery
 from seesay.search.query import Embedded, Image, Indexed, Part, Query, Term, Text
-from seesay.web.options import ServerOptions
-from seesay.web.security import too_large
+from seesay.web.security import Limits, too_large
 from seesay.web.updates import Updates
 
 K = TypeVar("K", bound=Hashable)
@@ -39,6 +38,36 @@ _REMEMBERED = 1000  # vectors of uploads, and as many of queries, of some kiloby
 _MAX_DECODERS = 4  # each may take more than a gigabyte
 _FILES_AT_ONCE = 16
 _STOP_SECONDS = 5.0  # for the updates of all indexes to finish their batches
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """How indexes are served.
+
+    Attributes:
+        hosts: accepted host names, besides numeric addresses.
+        prefix: the prefix of all paths, such as "/photos", for a server behind a proxy.
+        proxies: addresses or networks of proxies, whose forwarding headers are trusted.
+        token_file: a file of tokens, one of which clients must send, see `AccessTokens`; None for no
+            authentication.
+        ground_run: the run that grounds phrases.
+        warm_up: load all runs in the background at the start, rather than on first use.
+        access_log: write a line of JSON for each request to standard output.
+        photos: folders of images to add to indexes at the start, by the name of the index.
+        watch: update the indexes now, and when their folders change.
+        limits: of requests.
+    """
+
+    hosts: Collection[str] = ("localhost",)
+    prefix: str = ""
+    proxies: Collection[str] = ()
+    token_file: Path | None = None
+    ground_run: str = GROUND_RUN
+    warm_up: bool = False
+    access_log: bool = False
+    photos: Mapping[str, Sequence[Path]] = field(default_factory=dict)
+    watch: bool = False
+    limits: Limits = field(default_factory=Limits)
 
 
 class Served:

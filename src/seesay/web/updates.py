@@ -9,7 +9,7 @@ from pathlib import Path
 
 from seesay.errors import SeesayError
 from seesay.search.index import Index
-from seesay.search.watch import keep_updated
+from seesay.search.watch import DEBOUNCE, follow
 from seesay.web import log_line
 from seesay.web.answers import UpdateState
 
@@ -53,14 +53,11 @@ class Updates:
     def watch(self) -> None:
         """Update the index now and whenever one of its folders changes, until `end`."""
 
-        def told(error: object) -> None:
+        def told(error: object) -> None:  # its state says what an update did
             log_line(f"{self._index.place}: {error}")
 
-        def follow() -> None:
-            for _ in keep_updated(self._index, self.run, told, self._stopped, self._photos):
-                pass  # its state says what it did
-
-        self._watcher = threading.Thread(target=follow, name="seesay-watch", daemon=True)
+        given = (self._index, told, self._stopped, DEBOUNCE, self.run, self._photos)
+        self._watcher = threading.Thread(target=follow, args=given, name="seesay-watch", daemon=True)
         self._watcher.start()
 
     def folders(self) -> list[Path]:

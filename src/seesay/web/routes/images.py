@@ -30,7 +30,7 @@ from seesay.web.answers import (
     Responses,
     failures,
 )
-from seesay.web.routes.parameters import DEFAULT_LIMIT, Id, Limit, TheIndex, TheService, Upload, Where
+from seesay.web.routes import DEFAULT_LIMIT, Id, Limit, TheIndex, TheService, Upload, Where
 from seesay.web.security import API
 from seesay.web.sending import Streamed, file_response, kept_as, unchanged, zipped
 from seesay.web.service import Served

@@ -11,7 +11,7 @@ from seesay.data.files import unread_lines
 from seesay.errors import SeesayError
 from seesay.web import log_line
 from seesay.web.answers import Faults, Status, UpdateState, failures
-from seesay.web.routes.parameters import TheIndex, TheService
+from seesay.web.routes import TheIndex, TheService
 from seesay.web.security import API
 from seesay.web.service import Served, Service
 from seesay.web.updates import NO_FOLDER

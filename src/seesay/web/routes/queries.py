@@ -20,7 +20,7 @@ from seesay.web.answers import (
     Typed,
     failures,
 )
-from seesay.web.routes.parameters import (
+from seesay.web.routes import (
     DEFAULT_LIMIT,
     MAX_CHARACTERS,
     Cursor,

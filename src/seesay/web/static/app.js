@@ -1,17 +1,15 @@
 // The search page. Its address contains the question (state.js), which determines what is shown.
 
 import * as api from "./api.js";
-import { chip, conditionsIn, withoutPart } from "./chips.js";
 import * as files from "./files.js";
-import { Filters } from "./filters.js";
+import { Filters, chip, conditionsIn, withoutPart } from "./filters.js";
 import { Gallery } from "./gallery.js";
 import { keep, recall } from "./kept.js";
-import { Pages } from "./pages.js";
+import { Pages, Timeline } from "./pages.js";
 import { Panel, progressOf } from "./panel.js";
 import { Selection } from "./selection.js";
 import { Stacks } from "./stacks.js";
 import { ALL, addressOf, go, read, sameQuestion } from "./state.js";
-import { Timeline } from "./timeline.js";
 import { Viewer } from "./viewer.js";
 import { counted } from "./words.js";
 
@@ -181,14 +179,14 @@ function source(state) {
   if (state.text) {
     return async (_, signal) => {
       const answer = await api.search({ ...query, limit: MOST_TEXTS }, signal);
-      return { ...answer, results: answer.text_hits, next: null };
+      return { ...answer, results: underOne(answer.text_hits), next: null };
     };
   }
   if (!given?.file) {
     const above = new Map(); // images whose text was read, each shown once
     return async (cursor, signal) => {
       const answer = await api.search({ ...query, cursor }, signal);
-      const texts = answer.text_hits.slice(0, TEXTS);
+      const texts = underOne(answer.text_hits.slice(0, TEXTS));
       for (const image of texts) above.set(image.id, image);
       return { ...answer, results: [...texts, ...answer.results.filter(({ id }) => !above.has(id))] };
     };
@@ -209,6 +207,13 @@ function source(state) {
       return page();
     });
   };
+}
+
+// Gives images whose text was read, those with the most words first, one heading.
+function underOne(texts) {
+  const [most, least] = [texts[0]?.words, texts.at(-1)?.words];
+  const words = least === most ? most : `${least} to ${most}`;
+  return texts.map((image) => ({ ...image, heading: `Text read in pictures: ${words} of ${counted(image.of, "word")}` }));
 }
 
 async function first(state, mine, shown, before) {
@@ -248,7 +253,7 @@ async function more(mine) {
 // Returns the function that assigns images to sections: groups of near-duplicates, likely and less likely ones, or months.
 function sectionsOf(state) {
   if (state.near) return ({ group }) => group;
-  if (state.q || given?.file) return ({ words, fits }) => words ?? fits !== false;
+  if (state.q || given?.file) return ({ heading, fits }) => heading ?? fits !== false;
   return ({ time }) => time.slice(0, 7);
 }
 
@@ -257,9 +262,9 @@ function headings(state) {
   const month = new Intl.DateTimeFormat("en", { month: "long", year: "numeric", timeZone: "UTC" });
   const titleOf = (image, before) => {
     if (state.near) return counted(image.alike, "near-duplicate");
-    if (image.words) return `Text read in pictures: ${image.words} of ${counted(image.of, "word")}`;
+    if (image.heading) return image.heading;
     if (state.q || given?.file) {
-      if (before?.words) return `What pictures show${sectionOf(image) ? "" : ": less likely"}`;
+      if (before?.heading) return `What pictures show${sectionOf(image) ? "" : ": less likely"}`;
       return sectionOf(image) ? null : "Less likely";
     }
     return month.format(new Date(`${sectionOf(image)}-01T00:00:00Z`));

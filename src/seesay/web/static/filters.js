@@ -1,8 +1,29 @@
-// The filter: pickers of a folder and of dates. Other conditions are typed in the search field.
+// Conditions of the filter and parts of the query, as removable chips, and pickers of a folder and of dates.
 
 import * as api from "./api.js";
-import { conditionsIn } from "./chips.js";
 import { read } from "./state.js";
+
+const WORD = /(?:-\s*)?\p{L}+:(?:"[^"]*"|[^\s"]+)(?!\S)|"[^"]*"|\S+/gu;
+
+export const conditionsIn = (where) => where?.match(WORD) ?? [];
+
+// Returns the query without its i-th part; null if the other parts only subtract.
+export function withoutPart(parts, i) {
+  const others = parts.filter((_, j) => j !== i);
+  if (!others.some(({ weight }) => weight > 0)) return null;
+  return others.map(({ text }) => text).join(" ").replace(/^\+ /, "");
+}
+
+export function chip(text, onRemove) {
+  const item = document.createElement("li");
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = `${text} ×`;
+  button.setAttribute("aria-label", `Remove ${text}`);
+  button.addEventListener("click", onRemove);
+  item.append(button);
+  return item;
+}
 
 const DATES = /^taken:(\d{4}-\d{2}-\d{2})?(?:\.\.(\d{4}-\d{2}-\d{2})?)?$/;
 // Between slashes, so that "a" is not found in "banana".

@@ -132,7 +132,10 @@ export class Pointer {
       const box = [x1 * width, y1 * height, x2 * width, y2 * height];
       return this.frame({ phrase: { phrase }, i: 0, box: { box, score: 1 } });
     });
-    for (const frame of frames) frame.firstElementChild.hidden = true;
+    for (const frame of frames) {
+      frame.classList.add("text");
+      frame.firstElementChild.hidden = true;
+    }
     this.boxes.replaceChildren(...frames);
     this.layout();
   }

@@ -154,7 +154,7 @@ export class Viewer {
         ["Size", `${known.width} × ${known.height}, ${size.format(bytes)} ${unit}`],
         ...Object.entries(others).map(([name, value]) => [EXIF[name] ?? name, value]),
         [this.image.probability === undefined || this.image.probability === null ? "Similarity" : "Probability", scoreOf(this.image)],
-        ["Text read in the picture", known.text.map(({ text }) => text).join("\n")],
+        ["Text read", known.text.map(({ text }) => text).join("\n")],
         ["Show", this.links(known)],
       ]);
     } catch (failure) {
