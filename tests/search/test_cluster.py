@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from seesay.search import Index
 from seesay.search import cluster as cluster_module
-from seesay.search.update import FilesRead, NewPhoto
+from seesay.search.update import NewPhoto
 from tests.encoders.images.test_cluster import WithoutRay
 from tools.scenes import write_scenes
 
@@ -41,11 +42,11 @@ def test_an_index_of_a_cluster_is_that_of_one_process(
     (photos / "copy.jpg").write_bytes((photos / "scene_00000.jpg").read_bytes())
     read, encoded, make = list[str](), list[str](), cluster_module.new_photos
 
-    def seen(batch: FilesRead, *rest: Any) -> dict[str, NewPhoto]:
-        made = make(batch, *rest)
-        read.extend(batch)
-        encoded.extend(path for path, photo in made.items() if photo.content is not None)
-        return made
+    def seen(*given: Any) -> Iterator[dict[str, NewPhoto]]:
+        for made in make(*given):
+            read.extend(made)
+            encoded.extend(path for path, photo in made.items() if photo.content is not None)
+            yield made
 
     monkeypatch.setattr(cluster_module, "new_photos", seen)
     with Index.create(tmp_path / "alone") as alone, Index.create(tmp_path / "on") as on:

@@ -18,6 +18,7 @@ from seesay.data.images import DecodedImage
 from seesay.errors import ImageError, QueryError, SeesayError, UnavailableImageError
 from seesay.search import folder_images
 from seesay.search.index import Index
+from seesay.search.preparing import embed_image
 from seesay.search.query import Embedded, Image, Part, Query, Text
 from seesay.search.thumbnails import Thumbnails
 from tests.search import unprivileged
@@ -663,7 +664,7 @@ def test_the_page_of_an_image_of_the_index_is_without_it(index: Index, photos: P
 
 def test_a_vector_stands_for_what_it_is_of(index: Index, photos: Path) -> None:
     index.update_images(photos)
-    vector = index.embed_image(picture("red"))
+    vector = embed_image(index.run, picture("red"))
     query = Query((Part(Embedded("mine", vector)), Part(Text("blue"), -1.0)))
     assert index.search(query) == index.search(Query((Part(Image(picture("red"))), Part(Text("blue"), -1))))
 

@@ -13,10 +13,10 @@ from seesay.encoders.stores import CHUNK
 from seesay.runs.run import Run
 from seesay.search.photo import FileState
 from seesay.search.reader import load_embedder
-from seesay.search.update import EncodedElsewhere, NewPhoto, new_photos, read_ahead
+from seesay.search.update import NewPhoto, PhotoEncoder, new_photos
 
 
-def on_cluster(run: Run, address: str) -> EncodedElsewhere:
+def on_cluster(run: Run, address: str) -> PhotoEncoder:
     """Return a function that encodes photos on a cluster, see `done_on_cluster` for its address.
 
     Workers load the run by name. Photos and runs must have the same paths on every node.
@@ -49,7 +49,6 @@ def _photos_on_node(shared: Any) -> Work:
         sizes = zip(files, block["size"].tolist(), strict=True)
         while some := list(islice(sizes, CHUNK)):  # for one thread: each core has a worker
             states = {path: FileState(0, size, 0) for path, size in some}
-            for batch in read_ahead(files.__getitem__, states):
-                yield new_photos(batch, run, known.intersection)
+            yield from new_photos(run, files.__getitem__, states, known)
 
     return encode

@@ -14,7 +14,7 @@ from seesay.errors import SeesayError
 from seesay.paths import is_folder
 from seesay.runs.images import read_texts
 from seesay.runs.run import Run
-from seesay.search.folder_images import FolderImages, check_has_images, check_patterns, examine, images_in
+from seesay.search.folder_images import check_has_images, check_patterns, examine, images_in
 from seesay.search.photo import Root
 from seesay.search.places import create_store, open_store, store_exists, store_for_copy
 from seesay.search.preparing import finite
@@ -215,17 +215,23 @@ class Index(IndexReader):
                 is updating the index; or there is no cluster, or it cannot load the run.
             MissingExtraError: Ray or the models that read text are not installed.
         """
-        given = [folders] if isinstance(folders, str | PurePath) else folders
-        run, elsewhere = self.run, None
+        given = [Path(each) for each in ([folders] if isinstance(folders, str | PurePath) else folders)]
+        run, encoder = self.run, None
         if text:
             check_reader()
         if cluster:
             from seesay.search.cluster import on_cluster
 
-            elsewhere = on_cluster(run, cluster)
+            encoder = on_cluster(run, cluster)
         with self.store.sole_writer():
             self._record(run)
-            seen = self.examine(given, exclude)
+            roots = self.roots()
+            if not (given or roots):
+                raise SeesayError(f"{self.place}: has no folders yet; name the folder of the images.")
+            if not given:  # they are sealed below, and this call does not name them
+                self.check_roots()
+            patterns = self.store.exclude() if exclude is None else exclude
+            seen = examine(self.store, roots, given or [root.folder for root in roots], patterns)
             self.walked = seen.walked
             with self.store.write() as writer:
                 if exclude is not None:
@@ -237,7 +243,7 @@ class Index(IndexReader):
                 for root in seen.roots:
                     writer.put_root(root)
             update = Update(self.store, self.thumbnails, seen, run)
-            report = update.run(progress, elsewhere)
+            report = update.run(progress, encoder)
             self._judge.learn(run, bool(report.added or report.changed or report.deleted))
             self.store.settle("image")
             if self.store.current("text"):  # which takes longest, and photos can be searched for meanwhile
@@ -248,18 +254,6 @@ class Index(IndexReader):
     def folders(self, photos: Iterable[Path] = ()) -> list[Path]:
         """Return the folders of the index, and those to be added."""
         return list(dict.fromkeys([*(root.folder for root in self.roots()), *photos]))
-
-    def examine(
-        self, folders: Iterable[str | Path] = (), exclude: Sequence[str] | None = None
-    ) -> FolderImages:
-        """Find the images of folders, by default all of the index; raise the errors of `update_images`."""
-        roots, given = self.roots(), [Path(folder) for folder in folders]
-        if not (given or roots):
-            raise SeesayError(f"{self.place}: has no folders yet; name the folder of the images.")
-        if not given:  # an update seals them, and this call does not name them
-            self.check_roots()
-        patterns = self.store.exclude() if exclude is None else exclude
-        return examine(self.store, roots, given or [root.folder for root in roots], patterns)
 
     def remove_images(self, folder: str | Path) -> int:
         """Remove a folder and its images from the index, and return the number of images.

@@ -109,7 +109,10 @@ class Judge:
         ids = self._store.ids("image")
         sample = ids[np.linspace(0, len(ids) - 1, min(len(ids), _SAMPLE)).astype(np.int64)]
         vectors = self._store.vectors(sample.tolist())[1].astype(np.float32)
-        unit = usual_unit(vectors @ unrelated_vectors(run).T) if len(vectors) else USUAL_UNIT
+        unit = USUAL_UNIT
+        if len(vectors):
+            unrelated = finite(run.embed_sentences(unrelated_sentences(), query=True))
+            unit = usual_unit(vectors @ unrelated.T)
         return Background(len(ids), sample, unit)
 
     def probabilities(
@@ -166,8 +169,3 @@ def _of_image(scores: NDArray[np.floating], gallery: NDArray[np.floating], image
     """Return log-odds (k,) from the position of images between the gallery's mean and the query itself."""
     mean, most = float(gallery.mean()), float(image @ image)
     return IMAGES.log_odds(1 - (most - scores) / max(most - mean, _LEAST_SPAN * most, _TINY))
-
-
-def unrelated_vectors(run: Run) -> Vectors:
-    """Embed the unrelated sentences as queries, (b, dim)."""
-    return finite(run.embed_sentences(unrelated_sentences(), query=True))

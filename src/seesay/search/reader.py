@@ -208,13 +208,7 @@ class IndexReader:
         Raises:
             ImageError: the image cannot be read or decoded.
         """
-        return self.nearest("sentence", self.embed_image(image, query=True), k)
-
-    def embed_image(
-        self, image: DecodedImage | bytes | str | Path, query: bool = False
-    ) -> NDArray[np.float32]:
-        """Return the vector (dim,) of an image, see `embed_image` in `seesay.search.preparing`."""
-        return embed_image(self.run, image, query)
+        return self.nearest("sentence", embed_image(self.run, image, query=True), k)
 
     def prepare(self, query: Query) -> PreparedQuery:
         """Correct and embed a query, which can then be searched for several times.
@@ -312,8 +306,8 @@ class IndexReader:
         """Return the photo with that id, or None."""
         return self.store.photos([id_]).get(id_)
 
-    def stacks(self) -> list[list[int]]:
-        """Group copies of one picture, and shots of one burst: the ids of each stack, its first image first.
+    def stacks(self) -> list[list[Photo]]:
+        """Group copies of one picture, and shots of one burst: the photos of each stack, its first one first.
 
         Images without a thumbnail, stored or made of their file, are in no stack.
         """
@@ -332,7 +326,7 @@ class IndexReader:
         stacked = {id_ for group in found for id_ in group}
         found += [same[:1] for same in copies.values() if len(same) > 1 and same[0] not in stacked]
         whole = [[id_ for first in group for id_ in copies[photos[first].key]] for group in found]
-        return sorted(whole, key=lambda group: (-len(group), group))
+        return [[photos[id_] for id_ in group] for group in sorted(whole, key=lambda ids: (-len(ids), ids))]
 
     def thumbnail(self, photo: Photo) -> bytes:
         """Return the thumbnail of an image, see `Thumbnails.get`."""

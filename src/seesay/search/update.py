@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -56,10 +56,13 @@ class NewPhoto:
 FilesRead = dict[str, bytes | OSError]
 """The bytes of files by path, or why they cannot be read."""
 
-EncodedElsewhere = Callable[
+PhotoEncoder = Callable[
     [Callable[[str], FileSource], Mapping[str, FileState], Collection[str]], Iterator[dict[str, NewPhoto]]
 ]
-"""Encodes files elsewhere, given a function from path to file, states by path, and known content keys."""
+"""Encodes files, given a function from path to file, states by path, and content keys that need no vector.
+
+The contents come by path, those of some files at a time.
+"""
 
 
 @dataclass
@@ -122,31 +125,25 @@ class Update:
                 if (folder := seen.emptied(path)) is not None:
                     self._emptied[photo.id] = str(folder)
 
-    def run(self, progress: Progress | None, elsewhere: EncodedElsewhere | None) -> UpdateReport:
+    def run(self, progress: Progress | None, encoder: PhotoEncoder | None) -> UpdateReport:
         """Embed new and changed files, and delete photos of missing ones.
 
         Every batch is a transaction, so an interrupted update continues where it stopped.
 
         Args:
             progress: called with the number of files done and the total.
-            elsewhere: encodes files in place of this process.
+            encoder: encodes the files; by default this process does.
         """
         todo = {path: state for path, state in self._files.items() if not self._is_unchanged(path, state)}
         progress = progress or (lambda _done, _total: None)
         progress(0, len(todo))
-        if elsewhere is None:
-            known = partial(self._store.known, "image")
-            batches = read_ahead(self._seen.file, todo)
-            photos: Iterable[dict[str, NewPhoto]] = (
-                new_photos(batch, self._embedder, known) for batch in batches
-            )
-        else:
-            sizes = {state.size for state in todo.values()}
-            # Files of other sizes have other contents.
-            keys = {photo.key for photo in self._before.values() if photo.state.size in sizes}
-            photos = elsewhere(self._seen.file, todo, keys) if todo else ()
+        sizes = {state.size for state in todo.values()}
+        # Files of other sizes have other contents.
+        known = {photo.key for photo in self._before.values() if photo.state.size in sizes}
+        encode = encoder or partial(new_photos, self._embedder)
         done = 0
-        for encoded in photos:
+        for encoded in encode(self._seen.file, todo, known) if todo else ():
+            known.update(photo.key for photo in encoded.values() if not photo.fault)
             self._write(encoded)
             done += len(encoded)
             progress(done, len(todo))
@@ -283,26 +280,27 @@ def _batches(file_of: Callable[[str], FileSource], files: Mapping[str, FileState
 
 
 def new_photos(
-    batch: FilesRead, embedder: Run, known: Callable[[Iterable[str]], set[str]]
-) -> dict[str, NewPhoto]:
-    """Encode files; return their contents by path.
-
-    Contents that the index has, whose keys `known` returns, are not embedded.
-    """
-    found, keys = dict[str, NewPhoto](), dict[str, str]()
-    contents = dict[str, tuple[str, str, bytes]]()  # key, the path that errors name, and bytes
-    for path, data in batch.items():
-        if isinstance(data, OSError):
-            found[path] = NewPhoto("", fault=data.strerror or str(data), lasts=False)
-        else:
-            keys[path] = key = content_key(data)
-            contents.setdefault(key, (key, path, data))
-    photos = {key: NewPhoto(key) for key in known(contents)}
-    new = [content for key, content in contents.items() if key not in photos]
-    chunks = [new[start : start + CHUNK] for start in range(0, len(new), CHUNK)]
-    for encoded in in_threads(lambda chunk: list(_encoded(chunk, embedder)), chunks):
-        photos |= {photo.key: photo for photo in encoded}
-    return found | {path: photos[key] for path, key in keys.items()}
+    embedder: Run,
+    file_of: Callable[[str], FileSource],
+    files: Mapping[str, FileState],
+    known: Collection[str],
+) -> Iterator[dict[str, NewPhoto]]:
+    """Encode files in this process, see `PhotoEncoder`."""
+    for batch in read_ahead(file_of, files):
+        found, keys = dict[str, NewPhoto](), dict[str, str]()
+        contents = dict[str, tuple[str, str, bytes]]()  # key, the path that errors name, and bytes
+        for path, data in batch.items():
+            if isinstance(data, OSError):
+                found[path] = NewPhoto("", fault=data.strerror or str(data), lasts=False)
+            else:
+                keys[path] = key = content_key(data)
+                contents.setdefault(key, (key, path, data))
+        photos = {key: NewPhoto(key) for key in contents if key in known}
+        new = [content for key, content in contents.items() if key not in photos]
+        chunks = [new[start : start + CHUNK] for start in range(0, len(new), CHUNK)]
+        for encoded in in_threads(lambda chunk: list(_encoded(chunk, embedder)), chunks):
+            photos |= {photo.key: photo for photo in encoded}
+        yield found | {path: photos[key] for path, key in keys.items()}
 
 
 def _encoded(contents: Sequence[tuple[str, str, bytes]], embedder: Run) -> Iterator[NewPhoto]:

@@ -25,7 +25,7 @@ from seesay.errors import QueryError, SeesayError
 from seesay.grounding import GROUND_RUN, Grounder, Grounding, can_ground, load_grounder
 from seesay.search.index import Index
 from seesay.search.photo import Photo
-from seesay.search.preparing import PreparedQuery
+from seesay.search.preparing import PreparedQuery, embed_image
 from seesay.search.query import Embedded, Image, Indexed, Part, Query, Term, Text
 from seesay.web.security import Limits, too_large
 from seesay.web.updates import Updates
@@ -128,17 +128,14 @@ class Served:
     def remember(self, image: DecodedImage) -> str:
         """Embed an uploaded image; return a term for it, which `parsed` knows for a while."""
         name = f"upload:{image.key}"
-        _remember(self._uploads, name, self.index.embed_image(image))
+        _remember(self._uploads, name, embed_image(self.index.run, image))
         return name
 
     def stacks(self) -> list[list[Photo]]:
         """Return groups of copies and burst shots, from one thread; cached until the index changes."""
         generation = self.index.store.generation()
         if self._stacks is None or self._stacks[0] != generation:
-            groups = self.index.stacks()
-            images = self.index.store.photos([id_ for group in groups for id_ in group])
-            there = [[images[id_] for id_ in group if id_ in images] for group in groups]
-            self._stacks = generation, [group for group in there if len(group) > 1]
+            self._stacks = generation, self.index.stacks()
         return self._stacks[1]
 
     def image(self, id_: int) -> Photo:
