@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import UnionType
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from seesay.encoders.images.tuned import encoder_of_head
 from seesay.encoders.settings import EncoderSettings
@@ -190,73 +192,46 @@ def _parsed(found: Any) -> RunConfig:
     """Create a configuration from parsed JSON, which may be anything; raise an exception if it is invalid."""
     if found.pop("format") != _FORMAT:
         raise ValueError("of another version of seesay")
-    for key, is_allowed in _ALLOWED.items():
-        if not is_allowed(found[key]):
-            raise ValueError(f"{key} is {found[key]!r}")
-    reader = found["sentence_encoder"]
-    parsed = {
-        "encoders": tuple(map(EncoderSettings.parse, found["encoders"])),
-        "arrays": tuple(found["arrays"]),
-        "sentence_encoder": None if reader is None else EncoderSettings.parse(reader),
-        "image_dims": tuple(found["image_dims"]),
-        "calibration": _calibration(found["calibration"]),
-        "graphs": {
-            name: Graph(graph["digest"], tuple(graph["weights"])) for name, graph in found["graphs"].items()
-        },
+    config: RunConfig = _value(RunConfig, found)
+    wrong = {
+        "matcher": not isinstance(config.matcher.get("kind"), str),
+        "encoders": not config.encoders,
+        "arrays": not config.arrays,
+        "image_dims": min(config.image_dims, default=1) < 1 or sum(config.image_dims) > _MOST_NUMBERS,
+        "sentence_dim": config.sentence_dim < 0,
+        **{key: found[key] is not None and found[key] < 1 for key in ("instances", "max_words", "dim")},
+        "graphs": not config.graphs.keys() <= set(GRAPHS),  # they become file names
+        **dict.fromkeys(found.keys() - asdict(config).keys(), True),
     }
-    return RunConfig(**found | parsed)
+    for key in (key for key, is_wrong in wrong.items() if is_wrong):
+        raise ValueError(f"{key} is {found[key]!r}")
+    return config
 
 
-def _calibration(values: Any) -> Calibration | ScoreCalibration | None:
-    """Read that of the scores of images and sentences, or of boxes; a parameter must be a finite number."""
-    if values is None:
-        return None
-    if "of_words" in values:
-        return ScoreCalibration(**{key: Calibration(**_finite(each)) for key, each in values.items()})
-    return Calibration(**_finite(values))
+def _value(kind: Any, found: Any) -> Any:
+    """Return parsed JSON as a value of a type; raise an exception if it has another."""
+    kinds = get_args(kind)
+    if isinstance(kind, UnionType):
+        for each in kinds:
+            with suppress(ValueError, LookupError, SeesayError):
+                return _value(each, found)
+    elif kind is EncoderSettings:
+        return EncoderSettings.parse(found)
+    elif isinstance(kind, type) and is_dataclass(kind) and isinstance(found, dict):
+        return kind(**{key: _field(key, each, found[key]) for key, each in get_type_hints(kind).items()})
+    elif get_origin(kind) is tuple and isinstance(found, list):
+        return tuple(_value(kinds[0], each) for each in found)
+    elif get_origin(kind) is Mapping and isinstance(found, dict):
+        return {key: _value(kinds[1], each) for key, each in found.items()}
+    elif kind is Any or type(found) is kind is not float:
+        return found
+    elif kind is float and type(found) in (int, float) and math.isfinite(found):
+        return float(found)
+    raise ValueError(f"{found!r} has another type")
 
 
-def _finite(values: Mapping[str, Any]) -> dict[str, float]:
-    if not all(_is_number(value) for value in values.values()):
-        raise ValueError(f"calibration has {dict(values)}")
-    return {key: float(value) for key, value in values.items()}
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _are_texts(values: object) -> bool:
-    return isinstance(values, list) and all(isinstance(value, str) for value in values)
-
-
-def _is_integer(value: object, least: int = 1) -> bool:
-    """Whether a value is an integer from `least` on, and not `True`, which Python also takes for one."""
-    return type(value) is int and value >= least
-
-
-def _are_graphs(graphs: Any) -> bool:
-    return all(
-        name in GRAPHS  # it becomes a file name
-        and _are_texts([graph["digest"], *graph["weights"]])
-        and isinstance(graph["weights"], list)
-        for name, graph in graphs.items()
-    )
-
-
-_ALLOWED: Mapping[str, Callable[[Any], bool]] = {
-    "name": lambda name: isinstance(name, str),
-    "matcher": lambda settings: isinstance(settings["kind"], str),
-    "encoders": lambda encoders: isinstance(encoders, list) and bool(encoders),
-    "arrays": lambda names: _are_texts(names) and bool(names),
-    "regions": lambda settings: isinstance(settings, dict | None),
-    "image_dims": lambda widths: (
-        isinstance(widths, list) and all(map(_is_integer, widths)) and sum(widths) <= _MOST_NUMBERS
-    ),
-    "sentence_dim": lambda width: _is_integer(width, 0),
-    **dict.fromkeys(("embeds", "asymmetric", "predicts_concepts"), lambda value: isinstance(value, bool)),
-    **dict.fromkeys(("instances", "max_words", "dim"), lambda n: n is None or _is_integer(n)),
-    **dict.fromkeys(("logit_scale", "logit_bias"), _is_number),
-    "weights": lambda digest: isinstance(digest, str | None),
-    "graphs": _are_graphs,
-}
+def _field(key: str, kind: Any, found: Any) -> Any:
+    try:
+        return _value(kind, found)
+    except ValueError as failure:
+        raise ValueError(f"{key} is {found!r}") from failure
