@@ -39,7 +39,7 @@ from seesay.matchers.base import PairMatcher
 from seesay.matchers.mcnn import LEVELS, MAX_LENGTH, MatchingCNN
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.two_branch import SimilarityNetwork
-from seesay.runs.scores import score_all_pairs
+from seesay.runs.onnx_backend import score_all_pairs
 from seesay.runs.trained import TorchBackend
 
 SIMILARITY = "similarity network"

@@ -214,7 +214,6 @@ for path in sorted(root.rglob("*.py")):
 NEED_PYTORCH = {
     "seesay.encoders.networks",
     "seesay.runs.export",
-    "seesay.runs.predictions",
     "seesay.runs.trained",
 }
 NEED_AN_EXTRA = {"seesay.search.postgresql"}

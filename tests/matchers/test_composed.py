@@ -14,7 +14,7 @@ from seesay.matchers.composed import Ensemble, take_apart
 from seesay.matchers.mcnn import LEVELS
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.settings import MATCHERS, MatcherInputs, MatcherSettings
-from seesay.runs.scores import score_all_pairs
+from seesay.runs.onnx_backend import score_all_pairs
 from seesay.runs.trained import TorchBackend
 
 WORDS, IMAGE, VECTOR = 40, 24, 7

@@ -25,9 +25,8 @@ from seesay.recipes.load import load_recipe
 from seesay.runs import trained
 from seesay.runs.export import export_run
 from seesay.runs.inputs import Inputs
-from seesay.runs.onnx_backend import OnnxBackend
+from seesay.runs.onnx_backend import OnnxBackend, score_all_pairs
 from seesay.runs.run import Run
-from seesay.runs.scores import score_all_pairs
 from seesay.runs.sentences import PreparedSentences
 from seesay.runs.trained import TorchBackend, new_matcher, save_weights
 from seesay.text.vocabulary import Vocabulary

@@ -19,9 +19,8 @@ from seesay.errors import SeesayError
 from seesay.matchers import ConceptClassifier, EmbeddingMatcher, PairMatcher, Sentences
 from seesay.runs.config import WEIGHTS, RunConfig, included_runs
 from seesay.runs.export import TOLERANCE, export_run, remove_export, try_export
-from seesay.runs.onnx_backend import OnnxBackend
+from seesay.runs.onnx_backend import OnnxBackend, score_all_pairs
 from seesay.runs.run import Run
-from seesay.runs.scores import score_all_pairs
 from seesay.runs.sentences import PreparedSentences
 from seesay.runs.trained import save_weights
 from tests.matchers.test_registered import CASES, DIMS, VECTOR, WORDS

@@ -17,9 +17,8 @@ from seesay.errors import SeesayError
 from seesay.paths import file_digest
 from seesay.runs.config import RunConfig, run_folder
 from seesay.runs.export import export_run
-from seesay.runs.onnx_backend import OnnxBackend
+from seesay.runs.onnx_backend import OnnxBackend, score_all_pairs
 from seesay.runs.run import Run
-from seesay.runs.scores import score_all_pairs
 from seesay.runs.sentences import PreparedSentences
 from tests.matchers.test_registered import DIMS, VECTOR, WORDS
 from tests.runs.exporting import drawn_run

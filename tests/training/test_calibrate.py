@@ -18,11 +18,6 @@ from tests.protocols.drawn import Embedding, Pairs, run_subject
 NOUNS = ("dog", "cat", "horse", "car", "tree", "boat", "ball", "house", "chair", "bird", "lake", "shirt")
 
 
-@pytest.fixture(autouse=True)
-def few_images_suffice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seesay.training.summarize.LEAST_IMAGES", 1)
-
-
 def subject(folder: Path, matcher: Embedding | Pairs | None = None) -> RunSubject:
     draw = np.random.default_rng(0)
     texts = [f"a {a} and the {b}" for a, b in draw.choice(NOUNS, (30, 2))]

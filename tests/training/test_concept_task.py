@@ -23,9 +23,9 @@ from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
 from seesay.recipes.table import TableRow, load_table
 from seesay.runs.inputs import split_inputs
-from seesay.runs.predictions import image_concepts
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary
+from seesay.runs.trained import image_concepts
 from seesay.text.concepts import frequent_concepts, load_concepts
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.composed import MEMBERS

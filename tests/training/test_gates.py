@@ -1,4 +1,4 @@
-"""The gates of metric fusion: labels against a loop, what a gate learns, and its calibration."""
+"""The gates of metric fusion: labels against a loop, what a gate learns, and its scale."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from seesay.training.gates import (
     SHIFTS,
     Queries,
     balanced_loss,
-    calibrate,
     fold_labels,
     labels_by,
+    rescale,
     train_gate,
 )
 
@@ -138,7 +138,7 @@ def recall_by_hand(scores: np.ndarray, owners: np.ndarray, side: str) -> float:
 
 @given(st.integers(0, 50), st.sampled_from(["image", "sentence"]))
 @settings(max_examples=12)
-def test_calibration_is_the_best_of_all_choices(seed: int, side: str) -> None:
+def test_scale_and_shift_are_the_best_of_all_choices(seed: int, side: str) -> None:
     draw = np.random.default_rng(seed)
     owners = np.repeat(np.arange(12), 2)
     truth = (owners == np.arange(12)[:, None]).astype(np.float32)
@@ -150,12 +150,12 @@ def test_calibration_is_the_best_of_all_choices(seed: int, side: str) -> None:
             t = 1 / (1 + np.exp(-(scale * logits + shift)))
             t = t[:, None] if side == "image" else t[None]
             best = max(best, recall_by_hand(t * uncommon + (1 - t) * common, owners, side))
-    chosen = calibrate(Gate([2, 2], 4), logits, (uncommon, common), owners, side)
+    chosen = rescale(Gate([2, 2], 4), logits, (uncommon, common), owners, side)
     assert chosen["recall"] == pytest.approx(best, abs=1e-3)
     assert GateSummary(epoch=1, **chosen).model_dump(include=set(chosen)) == chosen  # a run records it
 
 
-def test_a_calibrated_gate_gives_the_scaled_logit() -> None:
+def test_a_rescaled_gate_gives_the_scaled_logit() -> None:
     torch.manual_seed(0)
     gate, vectors = Gate([3, 3], 8), torch.randn(40, 6)
     torch.nn.init.normal_(gate.score.weight)
@@ -164,7 +164,7 @@ def test_a_calibrated_gate_gives_the_scaled_logit() -> None:
     owners = np.arange(40)
     draw = np.random.default_rng(1)
     good, bad = np.eye(40, dtype=np.float32), draw.normal(0, 1, (40, 40)).astype(np.float32)
-    chosen = calibrate(gate, before.numpy(), (good, bad), owners, "sentence")
+    chosen = rescale(gate, before.numpy(), (good, bad), owners, "sentence")
     assert chosen["shift"] == max(SHIFTS)  # the uncommon metric is the better one for every query
     with torch.inference_mode():
         np.testing.assert_allclose(gate(vectors), chosen["scale"] * before + chosen["shift"], atol=1e-5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary, list_runs
 from seesay.training.phrase_task import PhraseSampler
+from seesay.training.summarize import calibrate
 
 
 def test_it_grounds_far_above_random_proposals(scenes: Path, grounding_run: Path) -> None:
@@ -41,6 +43,13 @@ def test_the_summary_says_how_many_regions_are_right_for_a_phrase(scenes: Path, 
 def test_its_recall_chooses_the_epoch(grounding_run: Path) -> None:
     assert TrainingSummary.load(grounding_run).monitor == "R@1"
     assert "val R@1" in dict(list_runs(grounding_run.parent))[str(grounding_run)]
+
+
+def test_a_few_images_give_boxes_no_probabilities(scenes: Path, grounding_run: Path, tmp_path: Path) -> None:
+    run = Run.load(str(shutil.copytree(grounding_run, tmp_path / "run")))
+    assert run.config.calibration is not None
+    assert "probabilities need 20" in str(calibrate(run, read_corpus(scenes, phrases=True)))
+    assert Run.load(str(tmp_path / "run")).config.calibration is None
 
 
 def test_training_alone_has_proposals_of_its_own(scenes: Path, grounding_run: Path) -> None:

@@ -32,7 +32,7 @@ class Concepts(Protocol[RunSubject]):
 
     def measure(self, subject: RunSubject, options: Options) -> Result:
         """Measure mean average precisions."""
-        from seesay.runs.predictions import concept_probabilities, run_concepts
+        from seesay.runs.trained import concept_probabilities, run_concepts
 
         run, corpus = subject.run, subject.corpus
         concepts = run_concepts(run)

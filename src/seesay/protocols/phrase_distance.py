@@ -27,10 +27,10 @@ from seesay.encoders.stores import stores_folder
 from seesay.errors import SeesayError
 from seesay.progress import progress
 from seesay.protocols.base import PROTOCOLS, Options, Result
+from seesay.protocols.scores import Scores
 from seesay.protocols.subject import Subject
 from seesay.runs.inputs import run_inputs
 from seesay.runs.run import Run
-from seesay.runs.scores import Scores
 from seesay.text.chunker import noun_phrases
 
 ALPHAS = tuple(round(0.05 * step, 2) for step in range(13))  # 0 to 0.6; the paper's is 0.3

@@ -23,7 +23,7 @@ from seesay.metrics.inputs import as_array
 from seesay.metrics.ranks import Ranks, first_of_repeated
 from seesay.paths import home_expanded
 from seesay.progress import progress
-from seesay.runs.scores import Embeddings, Matrix, Scores, Selection
+from seesay.protocols.scores import Embeddings, Matrix, Scores, Selection
 from seesay.runs.sentences import count_cut
 
 if TYPE_CHECKING:

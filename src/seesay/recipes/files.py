@@ -212,9 +212,9 @@ def _plain(value: object) -> object:
 def without_folders(text: str) -> str:
     """Return a change or a message in which absolute paths are names of files, as others may see it.
 
-    >>> without_folders("encoders=[{kind: concepts, run: /home/me/runs/concepts}]")
+    >>> without_folders("encoders=[{kind: concepts, run: /data/me/runs/concepts}]")
     'encoders=[{kind: concepts, run: concepts}]'
-    >>> without_folders("/home/me/runs/one: was trained on other sentences than /data/pets; choose another")
+    >>> without_folders("/data/me/runs/one: was trained on other sentences than /data/pets; choose another")
     'one: was trained on other sentences than pets; choose another'
     """
     return _FOLDERS.sub(r"\1", text)

@@ -23,15 +23,21 @@ from seesay.arrays import Vectors
 from seesay.errors import SeesayError, first_line
 from seesay.onnx import compute, onnx_session
 from seesay.paths import file_digest, unusable
+from seesay.progress import Advance
 from seesay.runs.config import RUN, WEIGHTS, RunConfig
 from seesay.runs.sentences import PreparedSentences
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
+    from seesay.runs.trained import TorchBackend
+
 PREFIX = "matcher."  # of the name of a weight in a graph
 _REMEDY = "restore it, or train again"
 _BATCH = 512  # images or sentences at a time
+_BLOCK = 1 << 17  # pairs that are scored at a time, roughly
+_IMAGES = 256  # in a block, at most: a sentence is scored with all of them at once, at all its positions
+
 _PAIRS = 1 << 24  # bytes of encoded images and sentences that are scored at a time
 
 
@@ -119,3 +125,23 @@ class OnnxBackend:
 def _check_width(what: str, count: str, rows: Vectors, width: int) -> None:
     if rows.ndim != 2 or rows.shape[1] != width:
         raise SeesayError(f"{what} of shape ({count}, {width}), got {rows.shape}.")
+
+
+def score_all_pairs(
+    backend: OnnxBackend | TorchBackend,
+    images: Any,
+    sentences: Any,
+    advance: Advance = lambda _: None,
+    block: int = _BLOCK,
+) -> NDArray[np.float32]:
+    """Score all pairs of encoded images and sentences with a pair matcher, (n, m), in blocks of images.
+
+    `advance` is called with the number of pairs of each block, about `block`; at least one image's.
+    """
+    scores = np.empty((len(images), len(sentences)), np.float32)
+    few = min(max(block // max(len(sentences), 1), 1), _IMAGES)
+    for top in range(0, len(images) if len(sentences) else 0, few):
+        rows = backend.score_encoded(images[top : top + few], sentences)
+        scores[top : top + few] = rows
+        advance(rows.size)
+    return scores

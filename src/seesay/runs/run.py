@@ -388,7 +388,7 @@ class Run:
 
         `advance` is called with the numbers of pairs that a pair matcher has scored.
         """
-        from seesay.runs.scores import score_all_pairs
+        from seesay.runs.onnx_backend import score_all_pairs
 
         if not len(features) or not len(sentences):
             return np.zeros((len(features), len(sentences)), np.float32)

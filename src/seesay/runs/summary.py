@@ -45,7 +45,7 @@ class MemberSummary(_Summary):
 
 
 class GateSummary(_Summary):
-    """A gate of a fusion: the epoch kept, its loss, AUC and calibration on val; or `why` there is none."""
+    """A gate of a fusion: its epoch, loss and AUC on val, scale and shift; or `why` there is none."""
 
     epoch: int
     loss: float | None = None

@@ -24,10 +24,9 @@ from seesay.paths import file_digest
 from seesay.recipes.load import member_recipes
 from seesay.recipes.schema import Recipe
 from seesay.runs.config import WEIGHTS
-from seesay.runs.predictions import run_concepts
 from seesay.runs.run import Run
 from seesay.runs.summary import METRICS, Epoch, MemberSummary, TrainingSummary, is_finished
-from seesay.runs.trained import new_matcher, save_weights
+from seesay.runs.trained import new_matcher, run_concepts, save_weights
 from seesay.text.concepts import FILE as CONCEPTS
 from seesay.text.concepts import save_concepts
 from seesay.training.concept_task import with_concept_runs

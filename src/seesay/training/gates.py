@@ -5,7 +5,7 @@ itself common; val sentences are labelled by the train split. Both labels have t
 loss, so a gate that learns nothing has t = 1/2, the sum of the metrics. Training starts there, because the
 last layer starts at zero.
 
-The epoch with the lowest loss on val is kept, and its gate is then calibrated: a gate learns to separate
+The epoch with the lowest loss on val is kept, and its gate is then rescaled: a gate learns to separate
 queries, and its certainty does not say how much better the metric for uncommon content is. Its logit f
 therefore becomes a·f + b, with the a and b that give the highest recall on val. a is positive, which keeps
 the order of the queries by t.
@@ -91,8 +91,8 @@ def train_gates(run: Run, train: Inputs, val: Inputs, on_epoch_end: OnEpochEnd) 
         best = train_gate(gate, mine, chosen_by, run.recipe, run.device, told)
         with torch.inference_mode():
             logits = gate(chosen_by.vectors.to(run.device)).float().cpu().numpy()
-        calibration = calibrate(gate, logits, metrics, val.image_of_sentence, name)
-        learned[name] = best.model_copy(update=calibration)
+        scaled = rescale(gate, logits, metrics, val.image_of_sentence, name)
+        learned[name] = best.model_copy(update=scaled)
     return learned
 
 
@@ -178,7 +178,7 @@ def member_scores(images: Vectors, sentences: Vectors, first: int) -> tuple[Vect
     return images[:, :first] @ sentences[:, :first].T, images[:, first:] @ sentences[:, first:].T
 
 
-def calibrate(
+def rescale(
     gate: Gate, logits: Vectors, metrics: tuple[Vectors, Vectors], owners: NDArray[np.int64], side: str
 ) -> dict[str, float]:
     """Scale and shift the gate of a side in place by its recall on val; ties go to the first values.

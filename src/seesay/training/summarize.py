@@ -20,13 +20,13 @@ from seesay.metrics.inputs import refuse_nan
 from seesay.protocols.base import PROTOCOLS, Result
 from seesay.protocols.evaluate import measure, subject_of
 from seesay.protocols.grounding import GROUNDING, fit_boxes
+from seesay.protocols.scores import Matrix
 from seesay.protocols.subject import RunSubject
 from seesay.runs.calibration import Calibration, NothingToFitError, ScoreCalibration
 from seesay.runs.export import try_export
 from seesay.runs.inputs import run_inputs
 from seesay.runs.load import load_run
 from seesay.runs.run import Run
-from seesay.runs.scores import Matrix
 from seesay.runs.summary import CorpusPlace, Epoch, GateSummary, MemberSummary, TrainingSummary
 from seesay.text.concepts import nouns
 from seesay.training.loop import CHECKPOINT
@@ -107,6 +107,11 @@ def calibrate(run: Run, corpus: Corpus) -> str | None:
         return "this takes vectors of further sentences, which the run's sentence encoder does not have."
     subject = subject_of(run, corpus, "val", PROTOCOLS[GROUNDING if corpus.has_boxes else "standard"])
     assert isinstance(subject, RunSubject)
+    if subject.n_images < LEAST_IMAGES:
+        return (
+            f"{corpus.root}: split 'val' has {subject.n_images} images; probabilities need {LEAST_IMAGES} "
+            "that show different things."
+        )
     try:
         found = fit_boxes(subject) if corpus.has_boxes else fit_calibration(subject)
         run.update(calibration=found)
@@ -123,14 +128,9 @@ def fit_calibration(subject: RunSubject) -> ScoreCalibration:
     Without such nouns, single words are judged like sentences.
 
     Raises:
-        NothingToFitError: the split has few images or no such queries, or only right or only wrong answers.
+        NothingToFitError: the split has no such queries, or only right or only wrong answers.
         SeesayError: a score is NaN.
     """
-    if subject.n_images < LEAST_IMAGES:
-        raise NothingToFitError(
-            f"{subject.corpus.root}: split '{subject.split}' has {subject.n_images} images; probabilities "
-            f"need {LEAST_IMAGES} that show different things."
-        )
     texts = [" ".join(text.lower().split()) for text in subject.corpus.texts()]
     named = [nouns(text) for text in texts]
     showing: defaultdict[str, Mask] = defaultdict(lambda: np.zeros(subject.n_images, bool))

@@ -1,26 +1,18 @@
-"""The scores of images and sentences: matrices, vectors, and the loop that scores all pairs."""
+"""The scores of a split's images and sentences: a matrix, or vectors whose inner products they are."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seesay.arrays import Ints
 from seesay.metrics.ranks import Ranks, embedding_ranks, ranks, tiled
-from seesay.progress import Advance
 
-if TYPE_CHECKING:
-    from seesay.runs.onnx_backend import OnnxBackend
-    from seesay.runs.trained import TorchBackend
-
-Matrix = NDArray[Any]  # real numbers, maybe memory-mapped
-Selection = slice | NDArray[np.int64]  # of a split's images or sentences
-
-_BLOCK = 1 << 17  # pairs that are scored at a time, roughly
-_IMAGES = 256  # in a block, at most: a sentence is scored with all of them at once, at all its positions
+Matrix: TypeAlias = NDArray[Any]  # real numbers, maybe memory-mapped
+Selection: TypeAlias = slice | NDArray[np.int64]  # of a split's images or sentences
 
 
 class Embeddings(NamedTuple):
@@ -62,23 +54,3 @@ def _matrix(scores: Matrix | Embeddings) -> Matrix:
     precision = np.result_type(*scores, np.float32)
     products: Matrix = tiled(scores.images, precision) @ tiled(scores.sentences, precision).T
     return products[: len(scores.images), : len(scores.sentences)]
-
-
-def score_all_pairs(
-    backend: OnnxBackend | TorchBackend,
-    images: Any,
-    sentences: Any,
-    advance: Advance = lambda _: None,
-    block: int = _BLOCK,
-) -> NDArray[np.float32]:
-    """Score all pairs of encoded images and sentences with a pair matcher, (n, m), in blocks of images.
-
-    `advance` is called with the number of pairs of each block, about `block`; at least one image's.
-    """
-    scores = np.empty((len(images), len(sentences)), np.float32)
-    few = min(max(block // max(len(sentences), 1), 1), _IMAGES)
-    for top in range(0, len(images) if len(sentences) else 0, few):
-        rows = backend.score_encoded(images[top : top + few], sentences)
-        scores[top : top + few] = rows
-        advance(rows.size)
-    return scores
