@@ -54,7 +54,7 @@ def png_header(width, height, depth=8, colour=2):
     )
 
 
-@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP", "BMP", "TIFF", "PPM", "JPEG2000", "GIF"])
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP", "BMP", "DIB", "TIFF", "PPM", "JPEG2000", "GIF"])
 def test_every_format_gives_rgb(format):
     got = decode(encode(photo(), format), "a")
     assert got.dtype == np.uint8

@@ -9,7 +9,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from seesay.data import decoders
 from seesay.data.decoders import Decoders
-from seesay.data.reading import TextLine, lines_of
+from seesay.data.reading import LINES, TextLine
 from seesay.errors import ImageError, MissingExtraError, UnavailableImageError
 from seesay.search import Index
 from seesay.search.filters import Filter
@@ -241,13 +241,12 @@ def test_models_that_cannot_be_loaded_are_no_fault_of_the_picture(tmp_path: Path
 
 
 def test_lines_from_elsewhere_are_checked() -> None:
-    assert lines_of([["a", 0, 0, 1, 0.5]]) == [TextLine("a", 0, 0, 1, 0.5)]
-    for wrong in ([["a", 0, 0, 2, 1]], [["a" * 501, 0, 0, 1, 1]], [["a", 0, 0, 1, float("nan")]]):
-        with pytest.raises(ValueError, match="no lines"):
-            lines_of(wrong)
-    for wrong in ([["a"]], [3], 3):
-        with pytest.raises((ValueError, TypeError)):
-            lines_of(wrong)
+    assert LINES.validate_python([["a", 0, 0, 1, 0.5]]) == [TextLine("a", 0, 0, 1, 0.5)]
+    line = ["a", 0, 0, 1, 0.5]
+    wrong = [["a", 0, 0, 2, 1]], [["a" * 501, 0, 0, 1, 1]], [["a", 0, 0, 1, float("nan")]], [["a"]], [3], 3
+    for each in (*wrong, [line] * 1001):
+        with pytest.raises(ValueError, match="for "):
+            LINES.validate_python(each)
 
 
 @pytest.mark.slow

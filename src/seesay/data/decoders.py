@@ -18,14 +18,15 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, TypeAlias, cast
+from typing import IO, Annotated, Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, Field
 
 import seesay
 from seesay.data.images import MAX_PIXELS, DecodedImage, EncodedImage, content_key
-from seesay.data.reading import TextLine, lines_of, read_lines
+from seesay.data.reading import Lines, TextLine, read_lines
 from seesay.errors import ImageError, UnavailableImageError, first_line
 
 _SECONDS = 10.0  # for one of the user's own photos
@@ -35,13 +36,25 @@ _AT_ONCE = 8  # each may take more than a gigabyte
 _PATIENCE = 3  # times as long in wall-clock time, since the machine may be busy
 _ADDRESS_SPACE = 4 << 30  # bytes: far more than decoding may take, in case a decoder is faulty
 _NICENESS = 10  # queries come first
-_LINE = 4096  # bytes
-_MOST_TEXT = 1 << 20  # bytes
+_MOST_CHARACTERS = 512  # of an error
+_MOST_BYTES = 1 << 20  # of the first line of an answer, with all text in a picture
 _NO_PIXELS = np.zeros((0, 0, 3), np.uint8)
 
-
 _Process: TypeAlias = "subprocess.Popen[bytes]"
-_Answer: TypeAlias = tuple[dict[str, Any], NDArray[np.uint8]]
+_Side = Annotated[int, Field(gt=0)]
+
+
+class _Answer(BaseModel):
+    """The first line of an answer: an error, or what was asked of an image; its pixels follow."""
+
+    error: str = ""
+    again: bool = False
+    shape: tuple[int, int] = (0, 0)
+    size: tuple[_Side, _Side] = (1, 1)
+    taken: str = ""
+    facts: dict[str, str] = {}
+    same: bool = False
+    lines: Lines = []
 
 
 class Decoders:
@@ -84,22 +97,21 @@ class Decoders:
             UnavailableImageError: there is not enough memory or time now.
         """
         head, pixels = self._ask(data, name, {"side": min_side, "pixels": max_pixels})
-        return DecodedImage(name, key or content_key(data), pixels, head["size"], head["taken"])
+        return DecodedImage(name, key or content_key(data), pixels, head.size, head.taken)
 
     def facts(self, data: bytes, name: str) -> dict[str, str]:
         """Return how a photo was taken; see `EncodedImage.facts`. Raises the same errors as `decode`."""
-        head, _ = self._ask(data, name, {"pixels": 0})
-        return {str(name): str(fact) for name, fact in head["facts"].items()}
+        return self._ask(data, name, {"pixels": 0})[0].facts
 
     def is_same_in_browsers(self, data: bytes, name: str) -> bool:
         """Return `EncodedImage.is_same_in_browsers`. Raises the same errors as `decode`."""
-        return self._ask(data, name, {"pixels": 0})[0]["same"] is True
+        return self._ask(data, name, {"pixels": 0})[0].same
 
     def read_text(self, data: bytes, name: str) -> list[TextLine]:
         """Return the lines of text in an image, see `read_lines`. Raises the same errors as `decode`."""
-        return cast(list[TextLine], self._ask(data, name, {"pixels": 0, "read": True})[0]["lines"])
+        return self._ask(data, name, {"pixels": 0, "read": True})[0].lines
 
-    def _ask(self, data: bytes, name: str, wanted: dict[str, Any]) -> _Answer:
+    def _ask(self, data: bytes, name: str, wanted: dict[str, Any]) -> tuple[_Answer, NDArray[np.uint8]]:
         request = wanted | {"name": name, "bytes": len(data), "seconds": self._seconds}
         late = threading.Event()
 
@@ -113,7 +125,7 @@ class Decoders:
             timer.start()
             try:
                 _write(cast(IO[bytes], process.stdin), request, data)
-                answer = _checked(cast(IO[bytes], process.stdout), request["pixels"])
+                head, pixels = _checked(cast(IO[bytes], process.stdout), request["pixels"])
             except Exception as error:  # the process ended, or its response is invalid
                 raise _failure(process, late.is_set(), name, self._seconds) from error
             finally:
@@ -124,9 +136,9 @@ class Decoders:
                     self._idle.append(process)
             if not is_kept:
                 _end(process)
-        if isinstance(answer, ImageError):
-            raise answer
-        return answer
+        if head.error:
+            raise (UnavailableImageError if head.again else ImageError)(head.error)
+        return head, pixels
 
     def close(self) -> None:
         """End all processes; busy ones end after their response."""
@@ -182,21 +194,13 @@ def _failure(process: _Process, is_late: bool, name: str, seconds: float) -> Ima
     return ImageError(f"{name}: cannot be decoded.")
 
 
-def _checked(answers: IO[bytes], max_pixels: int) -> _Answer | ImageError:
-    """Read a response: an image of at most `max_pixels` pixels, or only facts if that is 0."""
-    head = json.loads(answers.readline(_LINE))
-    if "error" in head:
-        kind = UnavailableImageError if head["again"] is True else ImageError
-        return kind(str(head["error"]))
-    if "text" in head:
-        return {"lines": lines_of(json.loads(answers.read(min(int(head["text"]), _MOST_TEXT))))}, _NO_PIXELS
-    if not max_pixels:
-        return {"facts": dict(head["facts"]), "same": head["same"]}, _NO_PIXELS
-    (height, width), (whole_width, whole_height) = map(int, head["shape"]), map(int, head["size"])
-    if min(height, width, whole_width, whole_height) < 1 or height * width > max_pixels:
+def _checked(answers: IO[bytes], max_pixels: int) -> tuple[_Answer, NDArray[np.uint8]]:
+    """Read an answer with at most `max_pixels` pixels; raise ValueError if it is none."""
+    head = _Answer.model_validate_json(answers.readline(_MOST_BYTES))
+    height, width = head.shape
+    if not head.error and (min(head.shape) < min(1, max_pixels) or height * width > max_pixels):
         raise ValueError("no shape of an image")
-    pixels = np.frombuffer(answers.read(3 * height * width), np.uint8).reshape(height, width, 3)
-    return {"size": (whole_width, whole_height), "taken": str(head["taken"])}, pixels
+    return head, np.frombuffer(answers.read(3 * height * width), np.uint8).reshape(height, width, 3)
 
 
 def _write(to: IO[bytes], head: dict[str, Any], data: bytes | memoryview = b"") -> None:
@@ -221,26 +225,26 @@ def main() -> None:
         try:
             image = EncodedImage(data, request["name"], request["pixels"] or MAX_PIXELS)
             if request.get("read"):
-                text = _text_in(image.pixels(), image.name)
-                _write(answers, {"text": len(text)}, text)
+                _write(answers, {"lines": _lines_in(image)})
                 continue
             pixels = image.pixels(request["side"]) if request["pixels"] else _NO_PIXELS
             head: dict[str, Any] = {"shape": pixels.shape[:2], "size": image.size, "taken": image.taken}
             head |= {"facts": image.facts, "same": image.is_same_in_browsers}
         except ImageError as error:
             again = isinstance(error, UnavailableImageError)
-            _write(answers, {"error": str(error)[: _LINE // 8], "again": again})
+            _write(answers, {"error": str(error)[:_MOST_CHARACTERS], "again": again})
         else:
             _write(answers, head, pixels.data)
 
 
-def _text_in(pixels: NDArray[np.uint8], name: str) -> bytes:
+def _lines_in(image: EncodedImage) -> list[TextLine]:
+    pixels = image.pixels()
     try:
-        return json.dumps(read_lines(pixels)).encode()
+        return read_lines(pixels)
     except Exception as error:  # not of the image, which is to be read when this is mended
         why = first_line(error) or type(error).__name__
         raise UnavailableImageError(
-            f"{name}: the models that read text fail, or lack memory ({why})."
+            f"{image.name}: the models that read text fail, or lack memory ({why})."
         ) from error
 
 

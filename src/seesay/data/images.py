@@ -15,7 +15,7 @@ import hashlib
 import io
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -182,8 +182,8 @@ class EncodedImage:
         with suppress(Exception):  # Pillow's plugins raise nearly anything on damaged files
             if is_raw(self.data, self.name):
                 with suppress(Exception):  # not a TIFF: its preview may have EXIF
-                    return facts_of(tags_of(parse_header(self.data, self.name).getexif()))
-            return facts_of(tags_of(self._exif))
+                    return facts_of(parse_header(self.data, self.name).getexif())
+            return facts_of(self._exif)
         return {}
 
     def pixels(self, min_side: int | None = None) -> NDArray[np.uint8]:
@@ -318,43 +318,40 @@ def file_format(file: FileIO) -> str | None:
     return "RAW" if may_be_raw and is_raw(head, name) else format_of(head)
 
 
-def tags_of(exif: Image.Exif) -> dict[int, Any]:
-    """Return the tags of a photo by number, including the Exif directory; raise any error if damaged."""
-    return {**exif, **exif.get_ifd(ExifTags.IFD.Exif)}
-
-
-def time_of(tags: Mapping[int, Any]) -> str:
-    """Return when a photo was taken, in the camera's time; "" if its tags do not say.
-
-    >>> time_of({ExifTags.Base.DateTimeOriginal: "2019:06:30 12:00:00"})
-    '2019-06-30T12:00:00'
-    """
-    for tag in (_Exif.DateTimeOriginal, _Exif.DateTimeDigitized):
-        if found := _TIME.match(str(tags.get(tag, ""))):
-            with suppress(ValueError):  # such as 30 February
-                return datetime.strptime(found[0], "%Y:%m:%d %H:%M:%S").isoformat()
-    return ""
-
-
-def facts_of(tags: Mapping[int, Any]) -> dict[str, str]:
+def facts_of(exif: Image.Exif) -> dict[str, str]:
     """Return time, camera, lens, exposure, aperture, ISO and focal length, as far as known.
 
-    GPS positions are omitted, because people who share photos seldom mean to reveal where they live.
+    GPS positions are omitted, because people who share photos seldom mean to reveal where they live. The
+    time is the camera's. Damaged EXIF raises any error.
     """
+    tags = {**exif, **exif.get_ifd(ExifTags.IFD.Exif)}
     make, model = _text(tags.get(_Exif.Make)), _text(tags.get(_Exif.Model))
     camera = model if model.lower().startswith(make.lower().split(" ")[0]) else f"{make} {model}".strip()
-    seconds = _number(tags.get(_Exif.ExposureTime))
-    short = f"{Fraction(1, max(1, round(1 / seconds)))} s" if seconds and seconds < 0.3 else ""
-    found = [
-        ("taken", time_of(tags)),
-        ("camera", camera),
-        ("lens", _text(tags.get(_Exif.LensModel))),
-        ("exposure", short or _filled("{:g} s", seconds)),
-        ("aperture", _filled("f/{:g}", _number(tags.get(_Exif.FNumber)))),
-        ("iso", _filled("{:g}", _number(tags.get(_Exif.ISOSpeedRatings)))),
-        ("focal", _filled("{:g} mm", _number(tags.get(_Exif.FocalLength)))),
-    ]
-    return {name: value for name, value in found if value}
+    exposure = _filled("{:g}", tags.get(_Exif.ExposureTime))
+    if exposure and float(exposure) < 0.3:
+        exposure = str(Fraction(1, max(1, round(1 / float(exposure)))))
+    found = {
+        "taken": _time(tags.get(_Exif.DateTimeOriginal)) or _time(tags.get(_Exif.DateTimeDigitized)),
+        "camera": camera,
+        "lens": _text(tags.get(_Exif.LensModel)),
+        "exposure": exposure and f"{exposure} s",
+        "aperture": _filled("f/{:g}", tags.get(_Exif.FNumber)),
+        "iso": _filled("{:g}", tags.get(_Exif.ISOSpeedRatings)),
+        "focal": _filled("{:g} mm", tags.get(_Exif.FocalLength)),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _time(value: object) -> str:
+    """Return a tag's time as ISO 8601 has it; "" for none, such as 30 February.
+
+    >>> _time("2019:06:30 12:00:00")
+    '2019-06-30T12:00:00'
+    """
+    with suppress(ValueError):
+        if found := _TIME.match(str(value)):
+            return datetime.strptime(found[0], "%Y:%m:%d %H:%M:%S").isoformat()
+    return ""
 
 
 def _text(value: object) -> str:
@@ -363,17 +360,12 @@ def _text(value: object) -> str:
     return " ".join("".join(letter for letter in text if letter.isprintable()).split())[:_MAX_CHARACTERS]
 
 
-def _number(value: Any) -> float | None:
-    value = value[0] if isinstance(value, tuple) and value else value
-    try:
-        number = float(value)
-    except (TypeError, ValueError, ZeroDivisionError):
-        return None
-    return number if 0 < number < 1e9 else None
-
-
-def _filled(form: str, number: float | None) -> str:
-    return "" if number is None else form.format(number)
+def _filled(form: str, value: Any) -> str:
+    """A tag's number in that form; "" for none that is positive."""
+    with suppress(TypeError, ValueError, ZeroDivisionError):
+        number = float(value[0] if isinstance(value, tuple) and value else value)
+        return form.format(number) if 0 < number < 1e9 else ""
+    return ""
 
 
 @cache

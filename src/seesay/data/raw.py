@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _HEADS = (b"FUJIFILMCCD-RAW", b"IIRO", b"IIRS", b"MMOR", b"IIU\0")  # RAF, ORF, RW2
 _CR3 = b"ftypcrx "
-_TIFF = {b"II*\0": "<", b"MM\0*": ">"}
-_DNG_VERSION = 50706
+_DNG = {b"II*\0": b"\x12\xc6\1\0\4\0\0\0", b"MM\0*": b"\xc6\x12\0\1\0\0\0\4"}
+"""The tag with the version of DNG (50706, of four bytes) in a TIFF of either order of bytes."""
 _MIN_PREVIEW = 440  # pixels of the shorter side, the height of thumbnails; a smaller preview is an icon
 _ORIENTATIONS = {0: 1, 3: 3, 5: 8, 6: 6}  # LibRaw's values of flip, and the EXIF orientations
 
@@ -33,9 +33,9 @@ def is_raw(head: bytes, name: str) -> bool:
     """
     if head.startswith(_HEADS) or head[4:12] == _CR3:
         return True
-    if head[:4] not in _TIFF:
+    if (version := _DNG.get(head[:4])) is None:
         return False
-    return head[8:10] == b"CR" or _DNG_VERSION in _tags(head) or PurePath(name).suffix.lower() in RAW_SUFFIXES
+    return head[8:10] == b"CR" or version in head or PurePath(name).suffix.lower() in RAW_SUFFIXES
 
 
 def developed(data: bytes, name: str, max_pixels: int) -> bytes:
@@ -93,15 +93,3 @@ def _made(raw: rawpy.RawPy, name: str, max_pixels: int) -> bytes:
     out = io.BytesIO()
     Image.fromarray(raw.postprocess(half_size=True, use_camera_wb=True)).save(out, "PPM")
     return out.getvalue()
-
-
-def _tags(head: bytes) -> set[int]:
-    """The tags of the first directory of a TIFF, as far as these bytes contain them."""
-    order = _TIFF[head[:4]]
-    try:
-        (start,) = struct.unpack_from(f"{order}I", head, 4)
-        (count,) = struct.unpack_from(f"{order}H", head, start)
-        entries = range(start + 2, min(start + 2 + 12 * count, len(head) - 1), 12)
-        return {struct.unpack_from(f"{order}H", head, at)[0] for at in entries}
-    except struct.error:
-        return set()

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, TypeAdapter
 
 from seesay.errors import naming_extras
 from seesay.onnx import Session
@@ -31,28 +32,22 @@ _UPRIGHT = 1.5  # height of an area, in widths, from which its text is read side
 _MOST_CHARACTERS = 500  # of a line
 
 
+_Edge = Annotated[float, Field(ge=0, le=1)]
+
+
 class TextLine(NamedTuple):
     """A line of text in a picture, and its box in fractions of the upright picture's width and height."""
 
-    text: str
-    x1: float
-    y1: float
-    x2: float
-    y2: float
+    text: Annotated[str, Field(max_length=_MOST_CHARACTERS)]
+    x1: _Edge
+    y1: _Edge
+    x2: _Edge
+    y2: _Edge
 
 
-def lines_of(values: Any) -> list[TextLine]:
-    """Return the lines that JSON from another process or an index contains.
-
-    Raises:
-        ValueError: it contains something else.
-    """
-    lines = [TextLine(str(text), *(float(edge) for edge in box)) for text, *box in list(values)[:_MOST_AREAS]]
-    if any(
-        len(line.text) > _MOST_CHARACTERS or not all(0 <= edge <= 1 for edge in line[1:]) for line in lines
-    ):
-        raise ValueError("no lines of text")
-    return lines
+Lines = Annotated[list[TextLine], Field(max_length=_MOST_AREAS)]
+LINES = TypeAdapter(Lines)
+"""Checks the lines that another process or an index gives, and raises ValueError for something else."""
 
 
 def check_reader() -> None:

@@ -22,7 +22,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.reading import TextLine, lines_of
+from seesay.data.reading import LINES, TextLine
 from seesay.errors import SeesayError
 from seesay.search.filters import EVERYTHING, Filter, words_read
 from seesay.search.hits import PageEnd, Ranked
@@ -420,7 +420,7 @@ class Store(ABC):
         query = "SELECT lines FROM texts JOIN items ON items.vector = texts.vector WHERE items.id = ?"
         found = self._rows(query, (id_,), str)
         with self._read():
-            return lines_of(json.loads(found[0][0])) if found else []
+            return LINES.validate_json(found[0][0]) if found else []
 
     def known(self, kind: Kind, keys: Iterable[str]) -> set[str]:
         """Return the content keys that have a vector."""

@@ -61,6 +61,33 @@ def parquet(folder: Path, image: str, text: str | None) -> None:
     write_table(pa.table({"image": ["a.jpg", image], "caption": [GOOD, text]}), folder / "x.parquet")
 
 
+def parquet_with_images(folder: Path, image: str, text: str | None) -> None:
+    pa = pytest.importorskip("pyarrow", reason="pip install 'seesay[parquet]'")
+    from pyarrow.parquet import write_table
+
+    files = [folder / name for name in ("a.jpg", image)]
+    images = [{"bytes": file.read_bytes(), "path": file.name} if file.exists() else None for file in files]
+    for file in folder.glob("*.jpg"):
+        file.unlink()
+    write_table(pa.table({"image": images, "caption": [GOOD, text]}), folder / "x.parquet")
+
+
+def json_list(folder: Path, image: str, text: str | None) -> None:
+    rows = [{"image": "a.jpg", "caption": GOOD}, {"image": image, "caption": text}]
+    (folder / "x.json").write_text(json.dumps(rows))
+
+
+def tsv(folder: Path, image: str, text: str | None) -> None:
+    (folder / "x.tsv").write_text(f"image\tcaption\na.jpg\t{GOOD}\n{image}\t{text or ''}\n")
+
+
+def precomp(folder: Path, image: str, text: str | None) -> None:
+    for file in folder.glob("*.jpg"):
+        file.unlink()
+    np.save(folder / "test_ims.npy", np.eye(2))
+    (folder / "test_caps.txt").write_text(f"{GOOD}\n{text or ''}\n")
+
+
 def pairs(folder: Path, image: str, text: str | None) -> None:
     for name, said in (("a.jpg", GOOD), (image, text)):
         (folder / name).with_suffix(".txt").write_text(said or "")
@@ -84,59 +111,82 @@ def entities(folder: Path, image: str, text: str | None) -> None:
         )
 
 
-SENTENCES = (karpathy, coco, token, csv, jsonl, xlsx, parquet, pairs)
+TABLES = (csv, tsv, jsonl, json_list, xlsx, parquet, parquet_with_images)
+SENTENCES = (karpathy, coco, token, *TABLES, pairs, precomp)
 PHRASES = (phrase_table, entities)
-FAULTS = {"no image": ("gone.jpg", GOOD), "no text": ("b.jpg", None), "blank text": ("b.jpg", " ")}
+FAULTS = {
+    "no image": ("gone.jpg", GOOD),
+    "damaged image": ("half.jpg", GOOD),
+    "no text": ("b.jpg", None),
+    "blank text": ("b.jpg", " "),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two pictures."""
+    for name in ("a.jpg", "b.jpg"):
+        (tmp_path / name).write_bytes(jpeg(name))
+    return tmp_path
 
 
 @pytest.mark.parametrize("write", [*SENTENCES, *PHRASES])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_whatever_is_lost_fails_the_check_in_every_format(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], write: Any, fault: str
+    folder: Path, capsys: pytest.CaptureFixture[str], write: Any, fault: str
 ) -> None:
-    for name in ("a.jpg", "b.jpg"):
-        (tmp_path / name).write_bytes(jpeg(name))
+    if write is precomp and "image" in fault:
+        pytest.skip("this format has features, and no images")
     image, text = FAULTS[fault]
-    write(tmp_path, image, text)
-    options = ["--phrases"] if write in PHRASES else []
-    with pytest.raises(SystemExit) as ended:
-        main(["data", str(tmp_path), "--check", "--json", *options])
-    assert ended.value.code == 1
-    issues = json.loads(capsys.readouterr().out)["issues"]
-    assert sum(issue["count"] for issue in issues.values() if issue["is_omission"]) == 1
+    if image == "half.jpg":
+        (folder / image).write_bytes(jpeg("c.jpg")[:-40])
+    write(folder, image, text)
+    assert omissions(folder, capsys, write) == 1
 
 
 @pytest.mark.parametrize("write", [*SENTENCES, *PHRASES])
 def test_nothing_is_lost_where_nothing_is_wrong(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], write: Any
+    folder: Path, capsys: pytest.CaptureFixture[str], write: Any
 ) -> None:
-    for name in ("a.jpg", "b.jpg"):
-        (tmp_path / name).write_bytes(jpeg(name))
-    write(tmp_path, "b.jpg", "a cat")
+    write(folder, "b.jpg", "a cat")
+    assert omissions(folder, capsys, write) == 0
+
+
+MALFORMED = {
+    csv: "a.jpg\n",
+    tsv: "a.jpg\n",
+    token: "a.jpg without a number\n",
+    jsonl: "\n{",
+    phrase_table: "a.jpg,a dog\n",
+}
+
+
+@pytest.mark.parametrize("write", MALFORMED)
+def test_a_malformed_line_is_lost_in_every_format_that_has_lines(
+    folder: Path, capsys: pytest.CaptureFixture[str], write: Any
+) -> None:
+    write(folder, "b.jpg", "a cat")
+    (written,) = folder.glob("x.*")
+    written.write_text(written.read_text() + MALFORMED[write])
+    assert omissions(folder, capsys, write) == 1
+
+
+def omissions(folder: Path, capsys: pytest.CaptureFixture[str], write: Any) -> int:
+    """Check a corpus on the command line; return how many omissions it counts, which its exit status says."""
     options = ["--phrases"] if write in PHRASES else []
     with pytest.raises(SystemExit) as ended:
-        main(["data", str(tmp_path), "--check", "--json", *options])
-    assert ended.value.code == 0
+        main(["data", str(folder), "--check", "--json", *options])
+    issues = json.loads(capsys.readouterr().out)["issues"]
+    lost: int = sum(issue["count"] for issue in issues.values() if issue["is_omission"])
+    assert ended.value.code == (1 if lost else 0)
+    return lost
 
 
-def precomp(folder: Path, image: str, text: str | None) -> None:
-    for name in (image, "a.jpg"):
-        (folder / name).unlink()
-    np.save(folder / "test_ims.npy", np.eye(2))
-    (folder / "test_caps.txt").write_text(f"{GOOD}\n{text}\n")
+def nothing(folder: Path, _image: str, _text: str | None) -> None:
+    """Images alone."""
 
 
-def parquet_with_images(folder: Path, image: str, text: str | None) -> None:
-    pa = pytest.importorskip("pyarrow", reason="pip install 'seesay[parquet]'")
-    from pyarrow.parquet import write_table
-
-    for name in (image, "a.jpg"):
-        (folder / name).unlink()
-    rows = {"image": [{"bytes": jpeg(name), "path": name} for name in ("a.jpg", image)]}
-    write_table(pa.table(rows | {"caption": [GOOD, text]}), folder / "x.parquet")
-
-
-@pytest.mark.parametrize("write", [*SENTENCES, *PHRASES, precomp, parquet_with_images])
+@pytest.mark.parametrize("write", [*SENTENCES, *PHRASES, nothing])
 def test_every_file_of_the_folder_is_read_or_said(tmp_path: Path, write: Any) -> None:
     for name in ("a.jpg", "b.jpg", "sub/c.jpg"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -145,8 +195,24 @@ def test_every_file_of_the_folder_is_read_or_said(tmp_path: Path, write: Any) ->
         (tmp_path / name).write_bytes(b"")
     write(tmp_path, "b.jpg", "a cat")
     counts = read_corpus(tmp_path, phrases=write in PHRASES).issues.counts
-    unused = NO_SENTENCES if write is pairs else UNUSED_IMAGE
-    assert [counts[kind] for kind in (OTHER_FILE, unused, UNREAD_KIND, PACKED)] == [1, 1, 1, 1]
+    unused = {pairs: NO_SENTENCES, nothing: None}.get(write, UNUSED_IMAGE)
+    said = [counts[kind] for kind in (OTHER_FILE, unused, UNREAD_KIND, PACKED) if kind]
+    assert said == [1, 1, 1, 1][: len(said)]
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_files_beside_texts_are_said_though_the_images_are_elsewhere(tmp_path: Path, inside: bool) -> None:
+    texts = tmp_path / "texts"
+    images = texts / "images" if inside else tmp_path / "images"
+    images.mkdir(parents=True)
+    texts.mkdir(exist_ok=True)
+    for name in ("a.jpg", "b.jpg"):
+        (images / name).write_bytes(jpeg(name))
+    csv(texts, "b.jpg", "a cat")
+    for file in (texts / "notes.md", texts / "more.tar", images / "LICENSE"):
+        file.write_bytes(b"")
+    counts = read_corpus(texts, images=images).issues.counts
+    assert [counts[kind] for kind in (OTHER_FILE, PACKED)] == [2, 1]
 
 
 def test_a_sentence_is_kept_whatever_its_id(tmp_path: Path) -> None:

@@ -534,7 +534,7 @@ def test_the_time_of_reading_a_header_is_linear(tmp_path):
 
 def test_a_cell_may_be_a_list_of_sentences(tmp_path, photos, content):
     photos("a.jpg", "b.jpg")
-    rows = ['"[""A dog ."", ""A cat, too .""]",train,a.jpg', '"[not a list] of a dog",test,b.jpg']
+    rows = ['"[ ""A dog ."", ""A cat, too .""]",train,a.jpg', '"[not a list] of a dog",test,b.jpg']
     (tmp_path / "flickr_annotations_30k.csv").write_text("\n".join(["raw,split,filename", *rows]))
     assert content(read_corpus(tmp_path)) == {
         "a.jpg": ("train", ["A dog .", "A cat, too ."]),

@@ -291,13 +291,17 @@ class CorpusBuilder:
         for at, image in enumerate(images if sentences and not has_boxes else ()):
             if at not in described:
                 self.issues.add(NO_SENTENCES, image.name)
-        if "finder" in vars(self) or self._path.is_dir():
-            for path, source in self.finder.images:
+        is_folder = self._path.is_dir()
+        finders = [self.finder] if is_folder or "finder" in vars(self) else []
+        if is_folder and (elsewhere := self._images_root) is not None:
+            finders.append(ImageFinder(self.root, self.issues, self._outside, elsewhere.resolve()))
+        for finder in finders:
+            for path, source in finder.images:
                 if source not in used:
                     self.issues.add(UNUSED_IMAGE, path)
-        for file in self.finder.others if self._path.is_dir() and self._images_root is None else ():
-            if file not in self._used:
-                self.issues.add(OTHER_FILE, str(file))
+            for file in finder.others if is_folder else ():
+                if file not in self._used:
+                    self.issues.add(OTHER_FILE, str(file))
         root = self._path if has_boxes else self.root
         found = root, images, sentences, self.issues, self.features, self._images_root, self.format
         return Corpus(

@@ -41,19 +41,22 @@ class ImageFinder:
         issues: counts ambiguous names, absolute paths and links that lead outside, archives, unreadable files
             and those of formats that are not read.
         outside: whether absolute paths and links may lead out of the folder.
+        apart_from: a resolved folder in it that another finder accounts for.
 
     Attributes:
         images: all images, by their paths below the root.
         others: the files that are neither images nor counted as issues.
     """
 
-    def __init__(self, root: Path, issues: Issues, outside: bool) -> None:
-        self._root, self._issues, self._follows = root, issues, outside
+    def __init__(self, root: Path, issues: Issues, outside: bool, apart_from: Path | None = None) -> None:
+        self._root, self._issues, self._follows, self._apart_from = root, issues, outside, apart_from
         self.images = list[tuple[str, FileSource]]()
         self.others = list[Path]()
         folder = root if outside else root.resolve()
         for path in walk_files(folder, self._problem, linked=True, outside=outside):
             below, kind = path.relative_to(folder), unread_kind(path.name)
+            if apart_from is not None and path.is_relative_to(apart_from):
+                continue
             if kind is not None:
                 issues.add(*((PACKED, unpacking(path)) if kind == ARCHIVE else (UNREAD_KIND, str(path))))
             elif is_image(path):
@@ -85,6 +88,8 @@ class ImageFinder:
         return None
 
     def _problem(self, path: Path, reason: str, _unread: bool) -> None:
+        if self._apart_from is not None and path.is_relative_to(self._apart_from):
+            return
         if reason in LEFT_OUT:
             self._issues.add(f"{reason}, left out", str(path))
         elif reason == LINK_OUT:

@@ -96,11 +96,11 @@ def _read_table(table: TableFormat, file: Path, split: str | None, builder: Corp
     names = dict[tuple[str, str], str]()
     for number, (where, row) in enumerate(table.rows(file, builder.issues)):
         image, *_ = _values(row, table.columns[0]) or [None]
-        captions = []
+        captions = list[Any]()
         for cell in _values(row, table.columns[1]):  # a list of sentences, also as JSON in a CSV, or one
-            is_json = isinstance(cell, str) and cell.strip().startswith('["')
-            listed = json_or_none(cell) if is_json else cell
-            captions += listed if isinstance(listed, list) else [cell]
+            listed = json_or_none(cell) if isinstance(cell, str) and cell.lstrip().startswith("[") else cell
+            is_list = isinstance(listed, list) and all(isinstance(each, str) for each in listed)
+            captions += listed if is_list else [cell]
         own = ""
         if isinstance(image, dict):  # as the library `datasets` writes it
             own = PurePosixPath(str(image.get("path") or "")).name

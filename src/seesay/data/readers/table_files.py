@@ -35,11 +35,11 @@ _SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl", ".json", ".xlsx", ".parquet", *_U
 _PEEK = 1 << 16
 _BATCH = 64  # rows of Parquet, whose images are twice in memory
 _IMAGE_CELL = re.compile(rb"^\S+\.(?:jpe?g|png|webp)\"?[\t;|,]", re.IGNORECASE | re.MULTILINE)
-_ABSENT = frozenset(("nan", "none", "null"))  # as programs write an empty cell
+_ABSENT = re.compile(r"\s*(?:nan|none|null)\s*", re.IGNORECASE).fullmatch  # as programs write an empty cell
 _SEPARATOR = re.compile(r'"?sep=(?:.)"?\r?\n', re.IGNORECASE)  # the first line of tables for spreadsheets
 
-_Record = tuple[str, dict[str, Any] | str]
-"""The place of a row, and its cells by column, or what is wrong with it."""
+Row = tuple[str, dict[str, Any]]
+"""The place of a row, and its cells by column."""
 
 
 class TableFormat:
@@ -72,7 +72,7 @@ class TableFormat:
         # A JSON file may be an export of the table beside it.
         return [file for file in found if suffix_of(file) != ".json"] or found
 
-    def rows(self, file: Path, issues: Issues) -> Iterator[tuple[str, dict[str, Any]]]:
+    def rows(self, file: Path, issues: Issues) -> Iterator[Row]:
         """Iterate over the rows by column name, each with its place; malformed rows are counted as issues.
 
         A cell with a word for "empty" is None.
@@ -80,7 +80,7 @@ class TableFormat:
         Raises:
             SeesayError: the file cannot be read, or lacks a column.
         """
-        names, records = self._opened(file, issues)
+        names, rows = self._opened(file, issues)
         if missing := self._missing(names):
             there = ", ".join(names) or "none, the file is empty"
             if any(name.endswith(tuple(IMAGE_SUFFIXES)) for name in names):
@@ -88,19 +88,11 @@ class TableFormat:
             else:
                 wrong = f"no column {', '.join(missing)}; it has the columns {there}."
             raise SeesayError(f"{file}:1: {wrong} {self.advice}".strip())
-        for where, record in records:
-            if isinstance(record, str):
-                issues.add(MALFORMED_LINE, f"{where}: {record}")
-            else:
-                yield (
-                    where,
-                    {
-                        name: None if isinstance(cell, str) and cell.strip().lower() in _ABSENT else cell
-                        for name, cell in record.items()
-                    },
-                )
+        for where, cells in rows:
+            absent = {name for name, cell in cells.items() if isinstance(cell, str) and _ABSENT(cell)}
+            yield where, cells | dict.fromkeys(absent)
 
-    def _opened(self, file: Path, issues: Issues) -> tuple[list[str], Iterable[_Record]]:
+    def _opened(self, file: Path, issues: Issues) -> tuple[list[str], Iterable[Row]]:
         """Return the names of the columns, and the rows, which are not parsed yet."""
         suffix = suffix_of(file)
         if suffix in _UNREAD:
@@ -119,8 +111,8 @@ class TableFormat:
         data = read_bytes(file)
         text = _decoded(data, file, issues)
         if suffix in (".json", ".jsonl"):
-            records, peeked = tee(_json_records(text, file))
-            return next((list(record) for _, record in peeked if isinstance(record, dict)), []), records
+            records, peeked = tee(_json_rows(text, file, issues))
+            return next((list(cells) for _, cells in peeked), []), records
         header = text[found.end() if (found := _SEPARATOR.match(text)) else 0 :].split("\n", 1)[0]
         delimiter = max("\t,|;", key=header.count)
         try:
@@ -192,8 +184,8 @@ def _numbered(cells: Iterable[str]) -> list[str]:
     return list(names)
 
 
-def _json_records(text: str, file: Path) -> Iterator[_Record]:
-    """Iterate over the objects of a list, or of the lines of a `.jsonl`, whose other lines are None."""
+def _json_rows(text: str, file: Path, issues: Issues) -> Iterator[Row]:
+    """Iterate over the objects of a list, or of the lines of a `.jsonl`."""
     if suffix_of(file) == ".json":
         listed = parse_json(text, file)
         if not isinstance(listed, list):
@@ -203,9 +195,10 @@ def _json_records(text: str, file: Path) -> Iterator[_Record]:
         lines = enumerate(text.split("\n"), start=1)
         records = ((f"{file}:{at}", json_or_none(line)) for at, line in lines if line.strip())
     for where, record in records:
-        is_object = isinstance(record, dict)
-        cells = {key.strip().lower(): value for key, value in record.items()} if is_object else None
-        yield where, "not a JSON object" if cells is None else cells
+        if isinstance(record, dict):
+            yield where, {key.strip().lower(): value for key, value in record.items()}
+        else:
+            issues.add(MALFORMED_LINE, f"{where}: not a JSON object")
 
 
 def _is_quoted(text: str, delimiter: str, columns: int) -> bool:
@@ -225,7 +218,7 @@ def _delimited_rows(
     is_quoted: bool,
     file: Path,
     issues: Issues,
-) -> Iterator[_Record]:
+) -> Iterator[Row]:
     """Iterate over the rows of a text with delimiters.
 
     `joined` is the column that takes surplus cells; `is_quoted` says that quotation marks enclose cells.
@@ -250,7 +243,7 @@ def _delimited_rows(
             if len(row) == len(names):
                 yield where, dict(zip(names, row, strict=True))
             else:
-                yield where, f"{len(row)} columns, not {len(names)}"
+                issues.add(MALFORMED_LINE, f"{where}: {len(row)} columns, not {len(names)}")
     except csv.Error as error:
         raise SeesayError(f"{file}:{number}: malformed table ({error}).") from error
 
@@ -271,7 +264,7 @@ def _parquet(file: Path) -> Iterator[Any]:
         ) from error
 
 
-def _parquet_rows(file: Path, columns: Sequence[int]) -> Iterator[_Record]:
+def _parquet_rows(file: Path, columns: Sequence[int]) -> Iterator[Row]:
     row = 0
     with _parquet(file) as parquet:
         names = [parquet.schema_arrow.names[at] for at in columns]
