@@ -39,7 +39,7 @@ from seesay.metrics import auc, average_precision
 from seesay.runs.calibration import FITS
 from seesay.search import Index
 from seesay.text.concepts import nouns
-from seesay.text.vocabulary import replace_words
+from seesay.text.tokens import replace_words
 
 ABSENT = """
 penguin; submarine; volcano; camel; helicopter; piano; guitar; violin; kangaroo; lighthouse; castle;

@@ -25,7 +25,8 @@ from seesay.runs.load import load_run
 from seesay.runs.run import Run
 from seesay.runs.sentences import PreparedSentences
 from seesay.text.chunker import Chunk, noun_phrases
-from seesay.text.vocabulary import UNKNOWN, tokenize
+from seesay.text.tokens import tokenize
+from seesay.text.vocabulary import UNKNOWN
 from seesay.text.words import is_word
 
 GROUND_RUN = "seesay-ground"

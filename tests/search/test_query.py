@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from seesay.errors import SeesayError
 from seesay.search.query import MAX_CHARACTERS, MAX_PARTS, Image, Indexed, Part, Query, Text
-from seesay.text.vocabulary import replace_words
+from seesay.text.tokens import replace_words
 from tests.linear import check_linear
 
 LETTERS = st.characters(categories=["L", "Nd", "P", "S", "Zs"])

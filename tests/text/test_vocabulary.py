@@ -13,6 +13,7 @@ from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.data.readers import read_corpus
 from seesay.data.texts import composed
 from seesay.errors import SeesayError
+from seesay.text.tokens import replace_words, tokenize
 from seesay.text.vocabulary import (
     NO_WORDS,
     UNKNOWN,
@@ -20,8 +21,6 @@ from seesay.text.vocabulary import (
     figure_1,
     rare_word_summary,
     rarest_words,
-    replace_words,
-    tokenize,
     uncommon_words,
     word_counts,
 )

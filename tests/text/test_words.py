@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seesay.text.vocabulary import Vocabulary, tokenize
+from seesay.text.tokens import tokenize
+from seesay.text.vocabulary import Vocabulary
 from seesay.text.words import corrections, description_in, is_word, unknown_words
 from tests.linear import check_linear
 

@@ -21,7 +21,7 @@ from seesay.protocols.base import Result
 from seesay.protocols.subject import RunSubject, Subject, run_scores
 from seesay.report.page import Html, Page, Pictures, joined, tag
 from seesay.results.formats import Table
-from seesay.text.vocabulary import tokenize
+from seesay.text.tokens import tokenize
 
 SEED = 0
 _SAMPLED = 6  # random queries of each direction

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from seesay.arrays import Floats
 from seesay.errors import SeesayError
-from seesay.text.vocabulary import tokenize
+from seesay.text.tokens import tokenize
 
 FITS = 0.16
 """Probability from which an answer counts as likely. Chosen on the names of 80 kinds of things that 212

@@ -16,7 +16,7 @@ from seesay.errors import ImageError, QueryError, SeesayError
 from seesay.runs.run import Run
 from seesay.search.query import Embedded, Image, Query, Text
 from seesay.search.store import Store
-from seesay.text.vocabulary import replace_words
+from seesay.text.tokens import replace_words
 from seesay.text.words import description_in
 
 _TINY = 1e-12

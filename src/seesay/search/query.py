@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from seesay.data.files import IMAGE_SUFFIXES, unread_kind
 from seesay.data.texts import LONE_SURROGATE, composed
 from seesay.errors import QueryError
-from seesay.text.vocabulary import QUOTED
+from seesay.text.tokens import QUOTED
 
 MAX_PARTS = 16
 MAX_CHARACTERS = 10_000

@@ -16,7 +16,7 @@ from typing import Literal
 from lemminflect import getAllLemmas  # type: ignore[import-untyped]
 
 from seesay.data.texts import composed
-from seesay.text.vocabulary import LETTERS
+from seesay.text.tokens import LETTERS
 
 
 def listed(text: str) -> frozenset[str]:

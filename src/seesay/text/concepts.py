@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from seesay.errors import SeesayError
 from seesay.paths import read_small_json, replace_text, unusable
 from seesay.text.chunker import ADVERBIAL, COLOURS, listed, noun_phrases, word_class
-from seesay.text.vocabulary import without_accents
+from seesay.text.tokens import without_accents
 
 if TYPE_CHECKING:
     from seesay.data.corpus import Corpus

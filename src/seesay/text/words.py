@@ -9,7 +9,8 @@ from functools import cache
 from pathlib import Path
 from string import ascii_lowercase
 
-from seesay.text.vocabulary import UNKNOWN, Vocabulary, tokenize, without_accents
+from seesay.text.tokens import tokenize, without_accents
+from seesay.text.vocabulary import UNKNOWN, Vocabulary
 
 _WORDS, _DICTIONARY = "words.txt.gz", "dictionary.txt.gz"
 _REQUEST = re.compile(

@@ -9,7 +9,7 @@ from seesay.encoders import fit_sentence_encoder, load_sentence_encoder, save_se
 from seesay.encoders.sentences import word_vectors as module
 from seesay.encoders.sentences.word_vectors import DIM, Remembered, file_vectors, word_vectors
 from seesay.errors import SeesayError
-from seesay.text.vocabulary import tokenize
+from seesay.text.tokens import tokenize
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float:

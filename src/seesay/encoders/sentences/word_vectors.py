@@ -15,7 +15,7 @@ from seesay.encoders.sentences.base import FittedEncoder, register_sentence_enco
 from seesay.encoders.settings import EncoderSettings, package_folder
 from seesay.errors import SeesayError
 from seesay.paths import home_expanded
-from seesay.text.vocabulary import tokenize
+from seesay.text.tokens import tokenize
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
