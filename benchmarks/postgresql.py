@@ -1,11 +1,12 @@
 """An index in PostgreSQL beside one in a folder and bare pgvector: loading, size, and filtered searches.
 
 The vectors and queries are those of `benchmarks.search`. Half of the images are in one folder, and a
-hundredth in a folder in it; a filter asks for one of these folders. An index is loaded as an update writes
-it, without reading photos, and once by `seesay copy`, without its graph. After the searches, 1,000 more are
-written. Bare pgvector is loaded by COPY, has the same graph, and its filters are columns of its table.
-Clients are threads of one process, which ask without pauses. The server is started for the benchmark, or is
-that of SEESAY_TEST_POSTGRESQL.
+hundredth in a folder in it; a filter asks for one of these folders. An index is loaded
+in transactions of 5,000 images, and once by `seesay copy`, without its graph. After the searches, 1,000 more
+are written. Bare pgvector is loaded by COPY, has the same graph, and its filters are columns of its table.
+Clients are threads of one process, which ask without pauses. At last, photos are written with thumbnails, in
+the small transactions of an update; "own" is the processor time of the process that writes, without the
+server's. The server is started for the benchmark, or is that of SEESAY_TEST_POSTGRESQL.
 
     OMP_NUM_THREADS=1 python -m benchmarks.postgresql [--counts 100000]
 """
@@ -37,11 +38,13 @@ from seesay.search.index import Index
 from seesay.search.places import create_store
 from seesay.search.postgresql import DatabaseStore
 from seesay.search.store import Store
+from seesay.search.thumbnails import Thumbnails
 from tests.search.stores import SERVER, server
 
 K = 10
 CLIENTS = 16
 MORE = 1000  # images of an update
+PHOTOS, AT_ONCE = 6400, 64  # that are written with thumbnails, in transactions of an update
 EF = 400  # of the searches, as in an index
 SHARES = {"": "none", "folder:half": "50 %", "folder:few": "1 %"}
 Search = Callable[[Vectors, str], NDArray[np.int64]]
@@ -51,7 +54,7 @@ Row = dict[str, Any]
 
 def main() -> None:
     parser = arguments("Indexes in PostgreSQL and in a folder, and bare pgvector")
-    parser.add_argument("--counts", type=int, nargs="+", default=[100_000])
+    parser.add_argument("--counts", type=int, nargs="*", default=[100_000])
     parser.add_argument("--queries", type=int, default=50, help="queries of each kind")
     options = parser.parse_args()
     address = os.environ.get(SERVER) or server("shared_buffers=1GB", "max_wal_size=8GB")
@@ -74,8 +77,29 @@ def main() -> None:
                 seconds = round(_seconds(update), 2) if update is not None else None
                 loads.append({"vectors": count, "way": way} | about | {f"{MORE:,} more s": seconds})
                 print(loads[-1], flush=True)
-    report("postgresql-load", loads, options)
-    report("postgresql", searches, options)
+    if loads:
+        report("postgresql-load", loads, options)
+        report("postgresql", searches, options)
+    report("postgresql-write", list(_written(address)), options)
+
+
+def _written(address: str) -> Iterator[Row]:
+    """Write photos with their thumbnails as an update does, and yield a row for each store."""
+    vectors, name = Space().images(PHOTOS), uuid.uuid4().hex[:12]
+    thumbnail = os.urandom(20_000)  # bytes, about as many as those of photographs have
+    with tempfile.TemporaryDirectory() as folder:
+        for place in (f"{folder}/index", f"{address}#w{name}"):
+            with closing(create_store(place, "benchmark", "0", DIM)) as store:
+                kept, processor, started = Thumbnails(store), time.process_time(), time.perf_counter()
+                for start in range(0, PHOTOS, AT_ONCE):
+                    fill(store, vectors[start : start + AT_ONCE], start)
+                    kept.keep({f"{i:032x}": thumbnail for i in range(start, start + AT_ONCE)})
+                elapsed, processor = time.perf_counter() - started, time.process_time() - processor
+            way = "PostgreSQL" if place.startswith(address) else "a folder"
+            own = round(1e3 * processor / PHOTOS, 3)
+            yield {"way": way, "photos": PHOTOS, "photos/s": round(PHOTOS / elapsed), "own ms a photo": own}
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute(f"DROP SCHEMA seesay_w{name} CASCADE")
 
 
 def _best(vectors: Vectors, asked: Vectors, where: str) -> NDArray[np.int64]:
