@@ -251,6 +251,24 @@ def test_what_is_not_an_index_is_refused(index: Index, tmp_path: Path) -> None:
             Index.create(taken, Colours())
 
 
+@pytest.mark.parametrize(
+    "strange",
+    [
+        "ALTER TABLE {schema}.skipped RENAME TO other; CREATE VIEW {schema}.skipped AS TABLE {schema}.other",
+        "CREATE RULE strange AS ON INSERT TO {schema}.items DO ALSO SELECT 1",
+        "ALTER TABLE {schema}.items ENABLE ROW LEVEL SECURITY",
+        "CREATE TRIGGER strange BEFORE INSERT ON {schema}.items EXECUTE FUNCTION "
+        "suppress_redundant_updates_trigger()",
+    ],
+    ids=["view", "rule", "policy", "trigger"],
+)
+def test_a_schema_that_runs_what_somebody_wrote_is_refused(index: Index, strange: str) -> None:
+    with psycopg.connect(address(), autocommit=True) as connection:
+        connection.execute(strange.format(schema=f"seesay_{index.place.rpartition('#')[2]}"))
+    with pytest.raises(SeesayError, match="by something else"):
+        open_store(index.place)
+
+
 def test_vectors_that_no_graph_takes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SeesayError, match="up to 4000 dimensions, but those of this run have 4001"):
         create_store(place("postgresql", tmp_path), "noise", "1", 4001)

@@ -52,27 +52,30 @@ _TYPES = {
     # Paths and sentences can be too long for ordered indexes.
     "unique": "EXCLUDE USING hash ({column} WITH =)",
 }
-_MORE = (
-    "CREATE TABLE thumbnails (name text PRIMARY KEY, data bytea NOT NULL)",
-    # By SQLite's names, so that queries are the same text for both.
-    """CREATE FUNCTION instr(text, text) RETURNS integer LANGUAGE sql IMMUTABLE PARALLEL SAFE
-        AS 'SELECT strpos($1, $2)'""",
-    """CREATE FUNCTION json_each(text) RETURNS TABLE (value text) LANGUAGE sql IMMUTABLE PARALLEL SAFE
-        AS 'SELECT json_array_elements_text($1::json)'""",
-)
+_THUMBNAILS = "CREATE TABLE thumbnails (name text PRIMARY KEY, data bytea NOT NULL)"
+_SQL = {"json_each(?)": "json_array_elements_text(?::json)", "instr(": "strpos(", "?": "%s"}
+"""What PostgreSQL and psycopg have for what SQLite has."""
+
+# Views, rules, policies and triggers could run anything with the rights of whoever opens an index.
+_COMMENT = """SELECT CASE WHEN EXISTS (
+        SELECT 1 FROM pg_class LEFT JOIN pg_trigger ON tgrelid = pg_class.oid AND NOT tgisinternal
+        WHERE relnamespace = pg_namespace.oid
+        AND (relkind NOT IN ('r', 'i') OR relhasrules OR relrowsecurity OR tgrelid IS NOT NULL)
+    ) THEN '' ELSE coalesce(obj_description(oid, 'pg_namespace'), '') END
+    FROM pg_namespace WHERE nspname = %s"""
 
 
 class _Connection:
-    """A connection that takes parameters as SQLite does."""
+    """A connection that takes queries and parameters as SQLite does."""
 
     def __init__(self, connection: psycopg.Connection) -> None:
         self._connection = connection
 
     def execute(self, query: str, values: Sequence[object] = ()) -> psycopg.Cursor:
-        return self._connection.cursor(binary=True).execute(query.replace("?", "%s").encode(), values or None)
+        return self._connection.cursor(binary=True).execute(_translated(query), values or None)
 
     def executemany(self, query: str, values: Iterable[Sequence[object]]) -> None:
-        self._connection.cursor().executemany(query.replace("?", "%s").encode(), list(values))
+        self._connection.cursor().executemany(_translated(query), list(values))
 
     def copy(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         cursor, known = self._connection.cursor(), self._connection.adapters.types
@@ -82,6 +85,12 @@ class _Connection:
             copy.set_types([each.type_code if known.get(each.type_code) else "bytea" for each in columns])
             for row in rows:
                 copy.write_row(row)
+
+
+def _translated(query: str) -> bytes:
+    for theirs, ours in _SQL.items():
+        query = query.replace(theirs, ours)
+    return query.encode()
 
 
 class _Database:
@@ -176,12 +185,9 @@ class _Database:
                 yield usable
 
     def comment(self) -> str | None:
-        """Return the comment of the schema; None if there is no schema."""
-        query = (
-            "SELECT coalesce(obj_description(oid, 'pg_namespace'), '') FROM pg_namespace WHERE nspname = %s"
-        )
+        """Return the comment of the schema, empty if it has more than tables; None if there is no schema."""
         with self.errors(), self.connect() as connection:  # an error comes at once, unlike from the pool
-            row = connection.execute(query, (self.schema,)).fetchone()
+            row = connection.execute(_COMMENT, (self.schema,)).fetchone()
         return None if row is None else str(row[0])
 
     def close(self) -> None:
@@ -234,7 +240,7 @@ class DatabaseStore(Store):
         with closed_on_error(database), database.transaction("READ WRITE") as writing:
             writing.execute(f"CREATE SCHEMA {database.schema}")
             writing.execute(f"COMMENT ON SCHEMA {database.schema} IS '{VERSION}'")
-            for statement in (*table_statements(vector=f"halfvec({meta['dim']})", **_TYPES), *_MORE):
+            for statement in (*table_statements(vector=f"halfvec({meta['dim']})", **_TYPES), _THUMBNAILS):
                 writing.execute(statement)
             writing.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
         return cls(database)
