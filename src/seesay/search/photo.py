@@ -37,25 +37,21 @@ class Photo:
         id: its number.
         path: see `Root.path`, with `/`.
         key: its content key.
-        folder: see `folded_folder`.
         width: in pixels, upright.
         height: in pixels, upright.
         time: such as "2019-06-30T12:00:00".
         dated_by: what the time is of: the "camera" that took it; the "name" of its file, see `time_in_name`;
             or else the "file", by its last change in UTC.
-        added: when, in seconds since 1970.
         state: of its file when it was indexed.
     """
 
     id: int
     path: str
     key: str
-    folder: str
     width: int
     height: int
     time: str
     dated_by: str
-    added: float
     state: FileState
 
 

@@ -37,9 +37,9 @@ _COPIED = 2000  # rows at once
 _LONGEST_PATH = 4096  # characters; work on a path grows with their square
 _FIRST, _LAST = -(1 << 63), (1 << 63) - 1  # integers of SQLite
 
-_PHOTO = """SELECT items.id, path, key, folded, width, height, time, dated_by, added, mtime_ns, size, ctime_ns
+_PHOTO = """SELECT items.id, path, key, width, height, time, dated_by, mtime_ns, size, ctime_ns
     FROM items JOIN vectors ON vectors.id = items.vector WHERE items.kind = 'image' AND"""
-_PHOTO_TYPES = (int, str, str, str, int, int, str, str, float, int, int, int)
+_PHOTO_TYPES = (int, str, str, int, int, str, str, int, int, int)
 _COLUMNS: dict[str, tuple[type | UnionType, ...]] = {  # in the order in which rows refer to each other
     "roots": (str,) * 4,
     "skipped": (str, int, int, int, str),
@@ -294,8 +294,8 @@ class Store(ABC):
             if len(row[1]) > _LONGEST_PATH:
                 raise self._damaged("a path that cannot be")
         return [
-            Photo(id_, path, key, folder, width, height, time_, dated_by, added, FileState(*state))
-            for id_, path, key, folder, width, height, time_, dated_by, added, *state in rows
+            Photo(id_, path, key, width, height, time_, dated_by, FileState(*state))
+            for id_, path, key, width, height, time_, dated_by, *state in rows
         ]
 
     def sentences(self, ids: Sequence[int]) -> dict[int, str]:
