@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from seesay.data.boxes import iou
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
 from seesay.paths import file_digest
@@ -15,11 +16,12 @@ from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import load_recipe
 from seesay.recipes.table import load_table
 from seesay.runs.config import WEIGHTS
-from seesay.runs.inputs import Inputs, split_inputs
+from seesay.runs.inputs import NEAR, Inputs, split_inputs
 from seesay.runs.run import Run
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.table import TableRuns, measure_table
 from seesay.training.train import train
+from tests.training.published_layouts import PROPOSALS, write_boxes
 
 OBJECTS = ["dog", "cat", "horse", "boy", "girl", "ball", "car", "boat", "tree", "house"]
 SPLITS = {"train": 40, "val": 12, "test": 12}
@@ -206,3 +208,31 @@ def test_a_row_of_two_images_is_refused(tmp_path: Path) -> None:
     file = own_file(tmp_path, np.ones((1, 4)), ["1"])
     with pytest.raises(SeesayError, match=r"own\.npy: the row of image 1\.png is another's, too"):
         inputs_of(tmp_path, "sco-ctx", f"{{kind: precomputed, {file}}}")
+
+
+def test_phrases_without_a_box_near_theirs_are_left_out_of_training(
+    scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = read_corpus(scenes, phrases=True)
+    write_boxes(tmp_path, corpus)
+    boxes = np.load(tmp_path / "frcnn_boxes.npy")
+    first = corpus.sentences[0]
+    near = iou(boxes[first.image], first.box[None])[:, 0] >= NEAR
+    boxes[first.image, near] = 0
+    boxes[1] = 0
+    np.save(tmp_path / "frcnn_boxes.npy", boxes)
+    changes = [
+        f"encoders=[{{kind: precomputed, file: {tmp_path}/frcnn.npy}}]",
+        f"regions.proposals={PROPOSALS}",
+    ]
+    recipe = load_recipe("ground-single", changes=changes)
+    inputs = split_inputs(recipe, corpus, "train", Vocabulary(()))
+    assert [str(error) for error in inputs.broken] == [
+        f"{corpus.images[1].name}: no boxes in {tmp_path}/frcnn.npy."
+    ]
+    assert first not in inputs.corpus.sentences
+    whole = len(corpus.split("train").sentences)
+    lost = whole - len(inputs.corpus.sentences)
+    assert f"{lost} of {whole} phrases of split 'train' are left out" in capsys.readouterr().err
+    for phrase, region in zip(inputs.corpus.sentences, inputs.true_region, strict=True):
+        assert iou(inputs.regions[phrase.image].boxes[region][None], phrase.box[None]) >= NEAR

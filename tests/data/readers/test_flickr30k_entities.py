@@ -35,6 +35,7 @@ def entities(tmp_path, photo):
 def test_boxes_chains_kinds_and_sentences(entities, tmp_path):
     entities()
     corpus = read_corpus(tmp_path, phrases=True)
+    assert corpus.name == "flickr30k-entities"
     men, hand, again = corpus.sentences
     # 1-based inclusive pixels of 200 × 100, on an image at hand of 100 × 50.
     assert men.boxes == ((0, 0, 10, 10), (90, 0, 100, 50))

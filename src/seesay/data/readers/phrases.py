@@ -52,6 +52,7 @@ class Flickr30kEntitiesReader(Reader):
         return sorted((path / "Sentences").glob("*.txt")) if (path / "Annotations").is_dir() else []
 
     def add(self, path: Path, builder: CorpusBuilder) -> None:
+        builder.name = self.name  # only this corpus has such files, whatever their folder is called
         lists = ((path / f"{split}.txt", split) for split in SPLITS)
         splits = builder.read_split_lists(lists, lambda name: name.removesuffix(".jpg"))
         for file in self.find(path):
