@@ -14,7 +14,6 @@ from seesay.data.corpus import Corpus
 from seesay.device import default_device
 from seesay.encoders import register_image_encoder
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
-from seesay.encoders.images.concepts import held_out_scores, save_held_out
 from seesay.encoders.images.encode import encode_images
 from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
@@ -29,7 +28,7 @@ from seesay.runs.trained import image_concepts
 from seesay.text.concepts import frequent_concepts, load_concepts
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.composed import MEMBERS
-from seesay.training.concept_task import score_held_out
+from seesay.training.concept_task import held_out_scores, save_held_out, score_held_out
 from seesay.training.table import TableRuns, measure_table
 from seesay.training.tasks import task_for
 from seesay.training.train import train

@@ -6,24 +6,31 @@ each fold is scored by a classifier that was trained on the others, for the numb
 val.
 
 Other recipes use the concepts of a run as an image encoder: `concepts` is the run of the recipe `concepts`,
-`run` names that of another recipe, such as `concepts-instances`, or the folder of a run.
+`run` names that of another recipe, such as `concepts-instances`, or the folder of a run. They keep a copy of
+its head, and learn from the scores of the folds.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors.numpy import load_file, save_file
 from torch import Tensor, nn
 
-from seesay.encoders.images.concepts import CONCEPT_ENCODERS, save_held_out
-from seesay.encoders.settings import EncoderSettings
+from seesay.encoders.images.base import Arrays
+from seesay.encoders.images.concepts import CONCEPT_ENCODERS, StoredHead, about_head, concept_scores
+from seesay.encoders.images.tuned import copy_tuned, save_tuned
+from seesay.encoders.settings import PRECOMPUTED, EncoderSettings
 from seesay.errors import SeesayError
 from seesay.losses.base import Batch
 from seesay.matchers.settings import MatcherInputs
+from seesay.paths import replacing
 from seesay.progress import progress
 from seesay.recipes.files import included_recipes
 from seesay.recipes.schema import Recipe
@@ -34,6 +41,8 @@ from seesay.text.concepts import concept_targets
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.loop import Steps
 from seesay.training.task import Task
+
+_HELD_OUT, _KEPT_HELD_OUT = "held-out.safetensors", "held-out-{}.safetensors"  # in a run's folder
 
 
 class ConceptTask(Task):
@@ -134,3 +143,75 @@ def with_concept_runs(recipe: Recipe, run_of: Callable[[str], Path]) -> Recipe:
                 "encoders=[…, {kind: concepts, run: RUN}]."
             )
     return recipe.model_copy(update={"encoders": tuple(named)})
+
+
+def keep_concepts(encoder: EncoderSettings, run: Path) -> EncoderSettings:
+    """Copy the head of a concept encoder to a run's folder, so that the run needs no other run.
+
+    Returns the encoder of that head, or the same if it is another kind of encoder or was copied before.
+    """
+    if encoder.kind not in CONCEPT_ENCODERS or encoder.get("tuned"):
+        return encoder
+    head = StoredHead.read(encoder)
+    copy_tuned(head.encoder, head.path.parent, run)
+    kept = save_tuned(encoder, load_file(head.path), run, about_head(encoder, None))
+    if (held_out := head.path.parent / _HELD_OUT).is_file():  # needed if training is resumed
+        with replacing(run / _KEPT_HELD_OUT.format(kept.get("tuned"))) as beside:
+            shutil.copyfile(held_out, beside)
+    return kept
+
+
+def save_held_out(folder: Path, names: Sequence[str], logits: NDArray[np.float32]) -> None:
+    """Store the logits (n, K) of train images, from heads not trained on them, in a run's folder."""
+    text = np.frombuffer("\n".join(names).encode(), np.uint8)
+    with replacing(folder / _HELD_OUT) as beside:
+        save_file({"names": text, "logits": logits}, beside)
+
+
+def held_out_scores(
+    encoder: EncoderSettings, names: Sequence[str], folder: Path | None = None
+) -> Arrays | None:
+    """Return the arrays of train images, from heads that were not trained on them, n rows each.
+
+    `folder` is that of the run whose encoder it is.
+
+    Returns None if it is not the encoder `concepts`, or its run was trained without folds.
+
+    Raises:
+        SeesayError: the scores are missing, or the run was trained on other images.
+    """
+    run = encoder.get("run")
+    if encoder.kind != "concepts" or not run or about_head(encoder, folder).get("folds", "0") == "0":
+        return None
+    path = (folder or Path(run)) / _KEPT_HELD_OUT.format(encoder.get("tuned"))
+    path = path if path.is_file() else Path(run) / _HELD_OUT
+    if not path.is_file():
+        raise SeesayError(
+            f"Encoder {encoder}: {path} is missing, the scores that matchers learn from; train the "
+            "concepts again, or without folds: --set matcher.folds=0."
+        )
+    tensors = load_file(path)
+    row = {name: i for i, name in enumerate(tensors["names"].tobytes().decode().split("\n"))}
+    missing = next((name for name in names if name not in row), None)
+    if missing is not None:
+        raise SeesayError(
+            f"Encoder {encoder}: {run} was trained on other images ({missing} is not among them); "
+            "train the concepts on this corpus."
+        )
+    return concept_scores(tensors["logits"][[row[name] for name in names]])
+
+
+def with_held_out_concepts(recipe: Recipe, train: Inputs, run: Path | None) -> Inputs:
+    """Return the train split with held-out concept scores, if a concept encoder was trained with folds."""
+    names = [image.name for image in train.corpus.images]
+    widths = iter(train.image_dims)
+    features, start = train.features, 0
+    for encoder in recipe.encoders:
+        scores = held_out_scores(encoder, names, run)
+        for array in recipe.arrays[: 1 if encoder.kind == PRECOMPUTED else None]:
+            width = next(widths, 0)
+            if scores is not None:
+                features = features if features is not train.features else train.features.copy()
+                features[:, start : start + width] = scores[array]
+            start += width
+    return replace(train, features=features)

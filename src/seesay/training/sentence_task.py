@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -14,9 +13,7 @@ from torch import Tensor
 
 from seesay.data.corpus import Corpus
 from seesay.data.summary import shared_sentences
-from seesay.encoders.images.concepts import held_out_scores
 from seesay.encoders.sentences.base import SentenceEncoder
-from seesay.encoders.settings import PRECOMPUTED
 from seesay.errors import SeesayError
 from seesay.losses.base import Batch, Positions
 from seesay.matchers.base import EmbeddingMatcher, Matcher
@@ -211,19 +208,3 @@ class SentenceTask(Task):
             for name, value in run.matcher.metrics(features, sentences).items():
                 total[name] = total.get(name, 0.0) + value * len(some) / len(images)
         return total
-
-
-def with_held_out_concepts(recipe: Recipe, train: Inputs, run: Path | None) -> Inputs:
-    """Return the train split with held-out concept scores, if a concept encoder was trained with folds."""
-    names = [image.name for image in train.corpus.images]
-    widths = iter(train.image_dims)
-    features, start = train.features, 0
-    for encoder in recipe.encoders:
-        scores = held_out_scores(encoder, names, run)
-        for array in recipe.arrays[: 1 if encoder.kind == PRECOMPUTED else None]:
-            width = next(widths, 0)
-            if scores is not None:
-                features = features if features is not train.features else train.features.copy()
-                features[:, start : start + width] = scores[array]
-            start += width
-    return replace(train, features=features)

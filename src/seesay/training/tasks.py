@@ -9,9 +9,9 @@ from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import split_inputs
 from seesay.text.vocabulary import Vocabulary
-from seesay.training.concept_task import ConceptTask
+from seesay.training.concept_task import ConceptTask, with_held_out_concepts
 from seesay.training.phrase_task import PhraseTask
-from seesay.training.sentence_task import SentenceTask, with_held_out_concepts
+from seesay.training.sentence_task import SentenceTask
 from seesay.training.task import Task
 
 

@@ -11,7 +11,6 @@ import torch
 
 from seesay.data.corpus import Corpus
 from seesay.device import default_device
-from seesay.encoders.images.concepts import keep_concepts
 from seesay.encoders.sentences.base import TEXT, load_sentence_encoder
 from seesay.errors import SeesayError
 from seesay.matchers.base import Matcher
@@ -26,7 +25,7 @@ from seesay.runs.trained import misfit, new_matcher, save_weights
 from seesay.text.concepts import FILE as CONCEPTS
 from seesay.text.concepts import save_concepts
 from seesay.training.composed import MEMBERS, train_composed
-from seesay.training.concept_task import ConceptTask, score_held_out, with_concept_runs
+from seesay.training.concept_task import ConceptTask, keep_concepts, score_held_out, with_concept_runs
 from seesay.training.epochs import Callback, running
 from seesay.training.loop import CHECKPOINT, Loop, has_epochs, solve
 from seesay.training.summarize import finish, summarize

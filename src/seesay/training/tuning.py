@@ -21,7 +21,7 @@ from torch.utils.checkpoint import checkpoint as recomputed
 
 from seesay.arrays import Pixels
 from seesay.data.images import decode
-from seesay.encoders.images.base import Arrays, ImageEncoder, load_image_encoder, random_crop
+from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, enlarged, load_image_encoder, resize
 from seesay.encoders.images.efficientnet import LITE, load_lite
 from seesay.encoders.images.encode import bytes_of, decoded_side, encode_images
 from seesay.encoders.settings import EncoderSettings
@@ -154,6 +154,19 @@ class PixelsTask(Task):
             arrays = encode_images(encoders, [bytes_of(each) for each in some], [each.name for each in some])
             parts.append(join_features(self.recipe.arrays, arrays))
         return np.concatenate(parts)
+
+
+def random_crop(pixels: Pixels, size: int, kind: str, draw: np.random.Generator) -> Pixels:
+    """Crop and mirror one image at random, (size, size, 3) uint8, to fine-tune a network.
+
+    The crop is from the image that is resized for the "ten" crops, or for other kinds from a square of side
+    size·256/224.
+    """
+    side = round(size * 256 / 224)
+    large = enlarged(pixels, size) if kind == TEN else resize(pixels, side, side)
+    y, x = (draw.integers(length - size + 1) for length in large.shape[:2])
+    crop = large[y : y + size, x : x + size]
+    return crop[:, ::-1] if draw.random() < 0.5 else crop
 
 
 def _encoder(settings: EncoderSettings, module: nn.Module, device: str) -> ImageEncoder:

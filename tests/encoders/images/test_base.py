@@ -17,7 +17,6 @@ from seesay.encoders.images.base import (
     ImageEncoder,
     SharedPixels,
     load_image_encoder,
-    random_crop,
     resize,
     squash,
     ten_crops,
@@ -26,6 +25,7 @@ from seesay.encoders.images.efficientnet import LITE, load_lite
 from seesay.encoders.networks import in_pytorch
 from seesay.encoders.settings import package_folder
 from seesay.errors import SeesayError
+from seesay.training.tuning import random_crop
 
 
 def pictures(n: int, size: int, crops: int = 1) -> np.ndarray:

@@ -17,7 +17,7 @@ from seesay.data.corpus import CorpusImage
 from seesay.data.images import FileSource, decode
 from seesay.encoders import register_image_encoder
 from seesay.encoders.images.base import ImageEncoder, kept_encoder, load_image_encoder
-from seesay.encoders.images.concepts import ConceptEncoder, StoredHead, keep_concepts
+from seesay.encoders.images.concepts import ConceptEncoder, StoredHead
 from seesay.encoders.images.efficientnet import LiteEncoder
 from seesay.encoders.images.encode import encode_images, fill_stores, open_stores, read_features
 from seesay.encoders.images.tuned import copy_tuned, save_tuned
@@ -25,6 +25,7 @@ from seesay.encoders.proposals import SIDE, diverse_regions
 from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 from seesay.matchers import ConceptClassifier
+from seesay.training.concept_task import keep_concepts
 from tests.concept_heads import write_head
 
 K = 6

@@ -65,27 +65,15 @@ class SharedPixels(np.ndarray[Any, np.dtype[np.uint8]]):
 
 def ten_crops(pixels: Pixels, size: int) -> Pixels:
     """Crop the corners and the centre of the image, resized to a short side of size·256/224; mirror them."""
-    large = _enlarged(pixels, size)
+    large = enlarged(pixels, size)
     down, right = large.shape[0] - size, large.shape[1] - size
     corners = [(0, 0), (0, right), (down, 0), (down, right), (down // 2, right // 2)]
     five = np.stack([large[y : y + size, x : x + size] for y, x in corners])
     return np.concatenate([five, five[:, :, ::-1]])
 
 
-def random_crop(pixels: Pixels, size: int, kind: str, draw: np.random.Generator) -> Pixels:
-    """Crop and mirror one image at random, (size, size, 3) uint8, to fine-tune a network.
-
-    The crop is from the image that is resized for the "ten" crops, or for other kinds from a square of side
-    size·256/224.
-    """
-    side = round(size * 256 / 224)
-    large = _enlarged(pixels, size) if kind == TEN else resize(pixels, side, side)
-    y, x = (draw.integers(length - size + 1) for length in large.shape[:2])
-    crop = large[y : y + size, x : x + size]
-    return crop[:, ::-1] if draw.random() < 0.5 else crop
-
-
-def _enlarged(pixels: Pixels, size: int) -> Pixels:
+def enlarged(pixels: Pixels, size: int) -> Pixels:
+    """Resize one image so that its short side is size·256/224, of which ten crops are taken."""
     pixels = middle(pixels)
     height, width = pixels.shape[:2]
     scale = size * 256 / 224 / min(height, width)

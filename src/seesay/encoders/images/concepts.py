@@ -3,14 +3,13 @@
 `{kind: concepts, run: RUN}` applies the concept head of a run to stored features of the encoder that it was
 trained on; a head that was trained on regions takes each concept's highest score. `concepts-regions` applies
 a head that was trained on whole images to 50 regions, takes the highest scores, and has a store of its own. A
-run that is trained on either keeps a copy of the head (`keep_concepts`), which `tuned` identifies.
+run that is trained on either keeps a copy of the head, which `tuned` identifies.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -18,7 +17,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 
 from seesay.arrays import Pixels
 from seesay.encoders.images.base import (
@@ -30,17 +29,16 @@ from seesay.encoders.images.base import (
     squares_of,
 )
 from seesay.encoders.images.efficientnet import LITE, LiteEncoder
-from seesay.encoders.images.tuned import BASE, copy_tuned, metadata, save_tuned, tuned_file
+from seesay.encoders.images.tuned import BASE, metadata, tuned_file
 from seesay.encoders.proposals import SIDE, describe_regions, diverse_regions
 from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError, first_line
-from seesay.paths import read_small_json, replacing
+from seesay.paths import read_small_json
 from seesay.text.concepts import FILE as CONCEPTS
 
 CONCEPT_ENCODERS = ("concepts", "concepts-regions")
 REGIONS = 50  # the paper's r, the whole image among them
 _RUN, _WEIGHTS = "run.json", "weights.safetensors"  # in a run's folder
-_HELD_OUT, _KEPT_HELD_OUT = "held-out.safetensors", "held-out-{}.safetensors"
 _CROPS_AT_ONCE = 32  # that the network sees
 _IMAGES_AT_ONCE = 256  # whose regions a head scores
 
@@ -71,7 +69,7 @@ class StoredHead(NamedTuple):
                 "one."
             )
         path = tuned_file(tuned, run) if tuned else Path(source) / _WEIGHTS
-        about = _about(settings, run)
+        about = about_head(settings, run)
         try:
             arrays, instances = tuple(about["arrays"].split(",")), int(about.get("instances", "0"))
             encoder, layers = EncoderSettings.parse(json.loads(about[BASE])), _layers(path)
@@ -111,9 +109,10 @@ class StoredHead(NamedTuple):
         """Compute `pooled`, sigmoids, and `logits` from the encoder's arrays: (n, K) each."""
         features = np.concatenate([arrays[name] for name in self.arrays], axis=1)
         if not self.instances:
-            return _scores(_apply(self.layers, features))
+            return concept_scores(_apply(self.layers, features))
         starts = range(0, max(len(features), 1), _IMAGES_AT_ONCE)
-        return _scores(np.concatenate([self._highest(features[i : i + _IMAGES_AT_ONCE]) for i in starts]))
+        parts = [self._highest(features[i : i + _IMAGES_AT_ONCE]) for i in starts]
+        return concept_scores(np.concatenate(parts))
 
     def _highest(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
         """Each concept's highest logit among the instances of an image, (n, K).
@@ -223,63 +222,7 @@ class ConceptRegionsEncoder(ImageEncoder):
         return {name: rows.reshape(n, c, -1).max(axis=1) for name, rows in scores.items()}
 
 
-def keep_concepts(encoder: EncoderSettings, run: Path) -> EncoderSettings:
-    """Copy the head of a concept encoder to a run's folder, so that the run needs no other run.
-
-    Returns the encoder of that head, or the same if it is another kind of encoder or was copied before.
-    """
-    if encoder.kind not in CONCEPT_ENCODERS or encoder.get("tuned"):
-        return encoder
-    head = StoredHead.read(encoder)
-    copy_tuned(head.encoder, head.path.parent, run)
-    kept = save_tuned(encoder, load_file(head.path), run, _about(encoder, None))
-    if (held_out := head.path.parent / _HELD_OUT).is_file():  # needed if training is resumed
-        with replacing(run / _KEPT_HELD_OUT.format(kept.get("tuned"))) as beside:
-            shutil.copyfile(held_out, beside)
-    return kept
-
-
-def save_held_out(folder: Path, names: Sequence[str], logits: NDArray[np.float32]) -> None:
-    """Store the logits (n, K) of train images, from heads not trained on them, in a run's folder."""
-    text = np.frombuffer("\n".join(names).encode(), np.uint8)
-    with replacing(folder / _HELD_OUT) as beside:
-        save_file({"names": text, "logits": logits}, beside)
-
-
-def held_out_scores(
-    encoder: EncoderSettings, names: Sequence[str], folder: Path | None = None
-) -> Arrays | None:
-    """Return the arrays of train images, from heads that were not trained on them, n rows each.
-
-    `folder` is that of the run whose encoder it is.
-
-    Returns None if it is not the encoder `concepts`, or its run was trained without folds.
-
-    Raises:
-        SeesayError: the scores are missing, or the run was trained on other images.
-    """
-    run = encoder.get("run")
-    if encoder.kind != "concepts" or not run or _about(encoder, folder).get("folds", "0") == "0":
-        return None
-    path = (folder or Path(run)) / _KEPT_HELD_OUT.format(encoder.get("tuned"))
-    path = path if path.is_file() else Path(run) / _HELD_OUT
-    if not path.is_file():
-        raise SeesayError(
-            f"Encoder {encoder}: {path} is missing, the scores that matchers learn from; train the "
-            "concepts again, or without folds: --set matcher.folds=0."
-        )
-    tensors = load_file(path)
-    row = {name: i for i, name in enumerate(tensors["names"].tobytes().decode().split("\n"))}
-    missing = next((name for name in names if name not in row), None)
-    if missing is not None:
-        raise SeesayError(
-            f"Encoder {encoder}: {run} was trained on other images ({missing} is not among them); "
-            "train the concepts on this corpus."
-        )
-    return _scores(tensors["logits"][[row[name] for name in names]])
-
-
-def _about(encoder: EncoderSettings, folder: Path | None) -> dict[str, str]:
+def about_head(encoder: EncoderSettings, folder: Path | None) -> dict[str, str]:
     """Return the metadata of the head that a run keeps in that folder, or of that of the run in the settings.
 
     They are the encoder, its arrays, and the numbers of folds and regions in training.
@@ -299,7 +242,7 @@ def _about(encoder: EncoderSettings, folder: Path | None) -> dict[str, str]:
         ) from None
 
 
-def _scores(logits: NDArray[np.float32]) -> Arrays:
+def concept_scores(logits: NDArray[np.float32]) -> Arrays:
     """Sigmoids and logits, (n, K) each; tanh does not overflow."""
     return {"pooled": 0.5 + 0.5 * np.tanh(0.5 * logits), "logits": logits}
 
