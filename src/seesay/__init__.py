@@ -46,18 +46,4 @@ __all__ = [
     "train",
 ]
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "": ("encoders", "losses", "matchers", "metrics", "search"),
-        "_api": ("evaluate", "load", "train"),
-        "data.corpus": ("Corpus",),
-        "data.readers": ("corpus_of", "read_corpus"),
-        "errors": ("ImageError", "SeesayError"),
-        "progress": ("show_progress",),
-        "runs.run": ("Run",),
-        "search.hits": ("Hit",),
-        "search.index": ("Index",),
-        "training.epochs": ("Callback",),
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -34,28 +34,4 @@ if TYPE_CHECKING:
     from seesay.encoders.settings import EncoderSettings as EncoderSettings
     from seesay.encoders.stores import ArrayStore as ArrayStore
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "images.base": (
-            "IMAGE_ENCODERS",
-            "ImageEncoder",
-            "list_encoders",
-            "load_image_encoder",
-            "register_image_encoder",
-        ),
-        "images.encode": ("encode_images", "fill_stores"),
-        "regions": ("REGION_ENCODERS", "RegionEncoder", "load_region_encoder", "register_region_encoder"),
-        "sentences.base": (
-            "SENTENCE_ENCODERS",
-            "FittedEncoder",
-            "SentenceEncoder",
-            "fit_sentence_encoder",
-            "load_sentence_encoder",
-            "register_sentence_encoder",
-            "save_sentence_encoder",
-        ),
-        "settings": ("EncoderSettings",),
-        "stores": ("ArrayStore",),
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)

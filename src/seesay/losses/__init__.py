@@ -24,14 +24,4 @@ if TYPE_CHECKING:
     from seesay.losses.triplet import TripletLoss as TripletLoss
 
 # PyTorch is imported with the first name that is used.
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "base": ("Batch", "Loss", "Relations", "ScoreLoss"),
-        "margin": ("MarginLoss", "PairMarginLoss", "SoftMarginLoss"),
-        "pairs": ("CorrelationLoss", "LogisticLoss", "MultiLabelLoss"),
-        "settings": ("LossSettings", "register_loss"),
-        "softmax": ("ContrastiveLoss", "DistillationLoss"),
-        "triplet": ("TripletLoss",),
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)

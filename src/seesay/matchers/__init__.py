@@ -34,21 +34,4 @@ if TYPE_CHECKING:
     from seesay.matchers.vsepp import VSEPlusPlus as VSEPlusPlus
 
 # PyTorch is imported with the first name that is used.
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "base": ("EmbeddingMatcher", "Matcher", "PairMatcher"),
-        "cca": ("CCA",),
-        "vsepp": ("VSEPlusPlus",),
-        "composed": ("Ensemble",),
-        "cosine": ("Cosine",),
-        "gvse": ("GVSE", "UncommonVSE"),
-        "irmatch": ("IRMatch",),
-        "mcnn": ("MatchingCNN",),
-        "projection": ("Projection",),
-        "sco": ("SCO", "ConceptClassifier"),
-        "sentences": ("Sentences", "read_words"),
-        "settings": ("MatcherInputs", "MatcherSettings", "register_matcher"),
-        "two_branch": ("SimilarityNetwork", "TwoBranchEmbedding"),
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -13,10 +13,4 @@ if TYPE_CHECKING:
     from seesay.protocols.base import register_protocol as register_protocol
     from seesay.protocols.subject import Subject as Subject
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "base": ("Options", "Protocol", "Result", "register_protocol"),
-        "subject": ("Subject",),
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)
