@@ -459,6 +459,8 @@ def test_indexing_again_takes_up_what_changed(run: Path, photos: Path, tmp_path:
     [
         (("frob",), "No such command"),
         (("search", "nowhere", "a dog"), "nowhere"),
+        (("search", "y" * 5000, "a dog"), "File name too long; choose another name"),
+        (("evaluate", "y" * 5000), "File name too long; choose another name"),
         (("search", "nowhere", "a dog + "), "nothing follows"),
         (("search", "nowhere", "id:x"), "an id is a number"),
         (("search", "nowhere", "taken:2021"), "nowhere"),

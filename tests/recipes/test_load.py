@@ -295,6 +295,7 @@ def test_the_later_of_two_changes_counts() -> None:
     [
         ("seed", r"^seed: write key=value"),
         ("unheard=1", r"Recipe 'irmatch-h' has no key 'unheard'\."),
+        (r'matcher.kind="\ud800"', "the value is not YAML"),
         ("schedule.nonsense=1", r"key 'schedule\.nonsense'"),
         ("schedule.epoch=5", r"key 'schedule\.epoch': no such key; did you mean 'schedule\.epochs'\?"),
         ("epochz=5", r"has no key 'epochz'; did you mean 'epochs'\?"),
@@ -331,6 +332,8 @@ def test_a_wrong_change_is_one_line_that_says_where(change: str, said: str) -> N
         ("a: [1", "mine: not YAML"),
         ("a: b: c", "mine: not YAML"),
         ("a: \x00", "mine: not YAML"),
+        (r'a: {b: "\ud800"}', "mine: not YAML"),
+        (r'{"\ud800": a}', "mine: not YAML"),
         ("!!python/object/apply:os.getcwd []", "mine: not YAML"),
         ("name: x", "mine: key 'corpus': field required"),
         (SMALL + "1: 2\n", "mine: key '1'"),

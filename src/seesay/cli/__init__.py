@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -71,6 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as error:
         from seesay.paths import failure_of_disk
 
+        if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+            fail(f"{visible(str(error.filename))}: {error.strerror}; choose another name.")
         if not (failure := failure_of_disk(error)):
             raise
         # Functions that read and write raise a SeesayError; this is seesay's own disk, or the output.

@@ -127,7 +127,14 @@ def _variants(content: Values) -> dict[str, Values]:
 
 
 def _count_values(value: object, known: dict[int, int]) -> int:
-    """Count the values in YAML including aliases, which could fill the memory if expanded."""
+    """Count the values in YAML including aliases, which could fill the memory if expanded.
+
+    Raises:
+        ValueError: a text has half of a surrogate pair, which is no character and cannot be stored.
+    """
+    for each in value if isinstance(value, dict) else [value]:
+        if isinstance(each, str):
+            each.encode()
     if isinstance(value, dict | list) and id(value) not in known:
         inner = value.values() if isinstance(value, dict) else value
         known[id(value)] = 1 + sum(_count_values(each, known) for each in inner)
@@ -151,7 +158,9 @@ class Change(NamedTuple):
         if not equals:
             raise SeesayError(f"{text}: write key=value, such as epochs=5.")
         try:
-            return cls(key, yaml.safe_load(value))
+            found = yaml.safe_load(value)
+            _count_values(found, {})
+            return cls(key, found)
         except (yaml.YAMLError, ValueError, RecursionError) as failure:  # ValueError: an impossible date
             raise SeesayError(f"{text[:80]}: the value is not YAML.") from failure
 
