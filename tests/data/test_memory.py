@@ -12,7 +12,7 @@ from PIL import Image
 import seesay
 from seesay.data.images import decode
 from seesay.errors import SeesayError
-from seesay.runs.inputs import open_corpus_of
+from seesay.protocols.evaluate import open_corpus_of
 from seesay.runs.summary import TrainingSummary
 from tests.data.readers.conftest import jpeg
 from tools.scenes import write_scenes

@@ -10,9 +10,9 @@ import pytest
 from seesay.cli.printing import print_training
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
+from seesay.protocols.evaluate import open_corpus_of
 from seesay.recipes.load import load_recipe
 from seesay.results.rows import row_of
-from seesay.runs.inputs import open_corpus_of
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary
 from seesay.training.train import train

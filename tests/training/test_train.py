@@ -22,10 +22,10 @@ from seesay.errors import SeesayError
 from seesay.matchers import IRMatch, Matcher, PairMatcher, Sentences, register_matcher
 from seesay.matchers.settings import MATCHERS
 from seesay.paths import cache_dir
-from seesay.protocols.evaluate import measure_inputs
+from seesay.protocols.evaluate import measure_inputs, open_corpus_of
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
-from seesay.runs.inputs import open_corpus_of, split_inputs
+from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.runs.summary import CorpusPlace, TrainingSummary, is_finished, list_runs
 from seesay.training.epochs import Callback

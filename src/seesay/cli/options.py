@@ -159,7 +159,7 @@ class Reading:
 
     def read_of(self, entries: Sequence[Entry], path: Path | None) -> Corpus:
         """Read the corpus that entries are measured on, by default that of their training."""
-        from seesay.runs.inputs import open_corpus_of
+        from seesay.protocols.evaluate import open_corpus_of
         from seesay.runs.run import Run
 
         return open_corpus_of([each for each in entries if isinstance(each, Run)], path, **asdict(self))

@@ -20,6 +20,7 @@ from seesay.runs.config import RunConfig
 from seesay.runs.inputs import Inputs, run_inputs
 from seesay.runs.load import load_run
 from seesay.runs.run import Run
+from seesay.runs.summary import TrainingSummary, is_finished
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -222,3 +223,37 @@ def _told_if_chance(subject: Subject, result: Result) -> Result:
         return result
     hint = "This is chance: do rows and columns stand in the order of the corpus?"
     return result.model_copy(update={"notes": [*result.notes, hint]})
+
+
+def open_corpus_of(
+    runs: Sequence[Run], data: Path | None = None, allow_outside: bool = False, **options: Any
+) -> Corpus:
+    """Open the corpus to measure on: the one named, or the one that all runs were trained on.
+
+    Without runs, as for external scores, it must be named. `options` are those of `read_corpus`; those that
+    are None are as in training.
+
+    Raises:
+        SeesayError: it cannot be read, or the runs have no common corpus.
+    """
+    grounds = {run.config.regions is not None for run in runs}
+    if len(grounds) > 1:
+        raise SeesayError("Runs that ground phrases and runs that match sentences cannot share a corpus.")
+    phrases = True in grounds
+    if data is not None:
+        return read_corpus(data, phrases=phrases, allow_outside=allow_outside, **options)
+    if not runs:
+        raise SeesayError("Score files have no corpus; name it with --data.")
+    name_it = "name the corpus to measure on with --data."
+    places = {TrainingSummary.load(run.folder).corpus for run in runs if is_finished(run.folder)}
+    if not places:
+        raise SeesayError(f"{', '.join(run.name for run in runs)}: no recorded corpus; {name_it}")
+    if len(places) > 1:
+        roots = ", ".join(sorted(place.root for place in places))
+        raise SeesayError(f"The runs were trained on {roots}; {name_it}")
+    place = places.pop()
+    if not Path(place.root).exists():
+        raise SeesayError(f"{place.root}: the runs' corpus is not there; {name_it}")
+    as_trained = place.model_dump(exclude={"name", "root"})
+    given = {name: value for name, value in options.items() if value is not None}
+    return read_corpus(place.root, phrases=phrases, allow_outside=allow_outside, **(as_trained | given))

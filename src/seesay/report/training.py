@@ -13,11 +13,12 @@ from typing import Any
 
 from seesay.report.page import Html, Page, tag
 from seesay.runs.run import Run
-from seesay.runs.summary import TrainingSummary, is_finished, read_history, val_curves
+from seesay.runs.summary import Epoch, TrainingSummary, is_finished, read_history
 
 _SIZE = (7.2, 2.7)  # inches; the width of a printed page
 _COLOURS = 6  # series-0 to series-5 of the page's style
 _MARKERS = "osD^vP"
+_CURVES = ("S R@1", "S R@10", "I R@1", "I R@10", "mR", "R@1", "R@10", "mAP")
 
 # Placeholders for the page's variables until the plot is drawn.
 _INK, _FAINT = "#010101", "#020202"
@@ -47,7 +48,7 @@ def add_training(page: Page, run: Run) -> None:
             why = "There are no curves, because the run has no record of its epochs."
         page.add(tag("p", why))
         return
-    on_val = val_curves(history)
+    on_val = _val_curves(history)
     # A single line has no legend.
     alone = "" if len(on_val) > 1 else f"{next(iter(on_val), '')} "
     curves = {"loss": {"train": [epoch.loss for epoch in history]}, f"{alone}on val, %": on_val}
@@ -96,3 +97,14 @@ def training_curves(
         drawn = drawn.replace(stand_in, variable)
     opening = f'<svg role="img" aria-label="{escape(alt)}"'
     return Html(opening + re.sub(r' (?:width|height)="[\d.]+pt"', "", drawn.removeprefix("<svg"), count=2))
+
+
+def _val_curves(history: Sequence[Epoch]) -> dict[str, list[float]]:
+    """Return val metrics, each by epoch, named as in a table."""
+    curves: dict[str, list[float]] = {}
+    for epoch in history:
+        metrics = epoch.val.get("metrics")
+        for name, value in metrics.items() if isinstance(metrics, dict) else ():
+            if name in _CURVES and isinstance(value, int | float):
+                curves.setdefault(name, []).append(value)
+    return {name: values for name, values in curves.items() if len(values) == len(history)}

@@ -208,8 +208,8 @@ def _parsed(found: Any) -> RunConfig:
     return config
 
 
-def _value(kind: Any, found: Any) -> Any:
-    """Return parsed JSON as a value of a type; raise an exception if it has another."""
+def _value(kind: Any, found: Any, key: str = RUN) -> Any:
+    """Return parsed JSON as a value of a type; raise an exception that names its key if it has another."""
     kinds = get_args(kind)
     if isinstance(kind, UnionType):
         for each in kinds:
@@ -218,20 +218,13 @@ def _value(kind: Any, found: Any) -> Any:
     elif kind is EncoderSettings:
         return EncoderSettings.parse(found)
     elif isinstance(kind, type) and is_dataclass(kind) and isinstance(found, dict):
-        return kind(**{key: _field(key, each, found[key]) for key, each in get_type_hints(kind).items()})
+        return kind(**{name: _value(each, found[name], name) for name, each in get_type_hints(kind).items()})
     elif get_origin(kind) is tuple and isinstance(found, list):
-        return tuple(_value(kinds[0], each) for each in found)
+        return tuple(_value(kinds[0], each, key) for each in found)
     elif get_origin(kind) is Mapping and isinstance(found, dict):
-        return {key: _value(kinds[1], each) for key, each in found.items()}
+        return {name: _value(kinds[1], each, key) for name, each in found.items()}
     elif kind is Any or type(found) is kind is not float:
         return found
     elif kind is float and type(found) in (int, float) and math.isfinite(found):
         return float(found)
-    raise ValueError(f"{found!r} has another type")
-
-
-def _field(key: str, kind: Any, found: Any) -> Any:
-    try:
-        return _value(kind, found)
-    except ValueError as failure:
-        raise ValueError(f"{key} is {found!r}") from failure
+    raise ValueError(f"{key} is {found!r}")

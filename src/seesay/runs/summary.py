@@ -13,7 +13,6 @@ from seesay.paths import replace_text, unusable
 from seesay.runs.config import RUN, WEIGHTS, RunConfig, included_runs
 
 SUMMARY, METRICS = "training.json", "metrics.jsonl"
-_CURVES = ("S R@1", "S R@10", "I R@1", "I R@10", "mR", "R@1", "R@10", "mAP")
 
 Size: TypeAlias = dict[str, int | float]
 
@@ -167,14 +166,3 @@ def read_history(folder: Path) -> list[Epoch]:
         return []
     except ValueError as failure:  # also of pydantic, and of what is not UTF-8
         raise SeesayError(f"{path}: not a training history ({first_line(failure)}).") from None
-
-
-def val_curves(history: Sequence[Epoch]) -> dict[str, list[float]]:
-    """Return the val metrics that curves show, each by epoch, named as in a table."""
-    curves: dict[str, list[float]] = {}
-    for epoch in history:
-        metrics = epoch.val.get("metrics")
-        for name, value in metrics.items() if isinstance(metrics, dict) else ():
-            if name in _CURVES and isinstance(value, int | float):
-                curves.setdefault(name, []).append(value)
-    return {name: values for name, values in curves.items() if len(values) == len(history)}

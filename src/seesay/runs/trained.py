@@ -25,6 +25,7 @@ from seesay.paths import replacing, unusable
 from seesay.recipes.schema import Recipe
 from seesay.runs.config import RUN, WEIGHTS, RunConfig
 from seesay.runs.images import join_features
+from seesay.runs.onnx_backend import BATCH
 from seesay.runs.sentences import PreparedSentences
 from seesay.text.concepts import FILE, Concept, load_concepts
 from seesay.text.vocabulary import Vocabulary
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from seesay.runs.run import Run
 
 _NAMED = 3  # weights that an error names
-_BATCH = 512  # images or sentences computed at a time
 
 
 def new_matcher(
@@ -117,12 +117,12 @@ class TorchBackend:
 
     def encode_images(self, features: Vectors, query: bool = False) -> Any:
         """See `OnnxBackend`."""
-        parts = (part.float() for part in torch.split(torch.from_numpy(features), _BATCH))
+        parts = (part.float() for part in torch.split(torch.from_numpy(features), BATCH))
         return self._encoded("images", parts, query)
 
     def encode_sentences(self, sentences: PreparedSentences, query: bool = False) -> Any:
         """See `OnnxBackend`."""
-        return self._encoded("sentences", (part.to_tensors() for part in sentences.split(_BATCH)), query)
+        return self._encoded("sentences", (part.to_tensors() for part in sentences.split(BATCH)), query)
 
     @torch.inference_mode()
     def score_encoded(self, images: Any, sentences: Any) -> NDArray[np.floating]:
