@@ -107,3 +107,31 @@ def test_an_excel_file_that_expands_as_no_text_does_is_refused(tmp_path: Path) -
         archive.writestr("xl/worksheets/sheet9.xml", bytes(40_000_000))
     with pytest.raises(SeesayError, match="expands to over 100 times its size"):
         read_corpus(tmp_path / "x.xlsx")
+
+
+PRODUCTS = [["image", "title", "description"], ["a.jpg", "Mug", "a blue mug"], ["b.jpg", "Bowl", None]]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "xlsx"])
+def test_a_product_without_a_description_has_its_title_for_a_sentence(tmp_path, photos, suffix) -> None:
+    photos("a.jpg", "b.jpg")
+    if suffix == "xlsx":
+        write_sheet(tmp_path / "x.xlsx", PRODUCTS)
+    else:
+        lines = [",".join(cell or "" for cell in row) for row in PRODUCTS]
+        (tmp_path / "x.csv").write_text("\n".join(lines))
+    corpus = read_corpus(tmp_path)
+    assert {each.text for each in corpus.sentences} == {"a blue mug", "Bowl"}
+    assert not corpus.issues.omissions
+
+
+@pytest.mark.parametrize("suffix", ["csv", "xlsx"])
+def test_a_title_above_the_names_of_the_columns_is_said(tmp_path, photos, suffix) -> None:
+    photos("a.jpg", "b.jpg")
+    rows = [["Export of 29 November", None, None], *PRODUCTS]
+    if suffix == "xlsx":
+        write_sheet(tmp_path / "x.xlsx", rows)
+    else:
+        (tmp_path / "x.csv").write_text("\n".join(",".join(cell or "" for cell in row) for row in rows))
+    with pytest.raises(SeesayError, match=r"columns export of 29 november\. If that is a title, delete"):
+        read_corpus(tmp_path)

@@ -139,9 +139,12 @@ def _read_table(table: TableFormat, file: Path, split: str | None, builder: Corp
 
 
 def _values(row: dict[str, Any], names: Sequence[str]) -> list[Any]:
-    """Return the values of the first of these columns that the row has; numbered columns count as one."""
+    """Return the values of the first of these columns that is filled in; numbered columns count as one."""
+    blank = list[Any]()
     for name in names:
         columns = [column for column in row if name in (column, without_number(column))]
-        if values := [row[column] for column in columns if row[column] is not None]:
+        values = [row[column] for column in columns if row[column] is not None]
+        if any(value != "" for value in values):
             return values
-    return []
+        blank = blank or values
+    return blank

@@ -36,6 +36,7 @@ _PEEK = 1 << 16
 _BATCH = 64  # rows of Parquet, whose images are twice in memory
 _IMAGE_CELL = re.compile(rb"^\S+\.(?:jpe?g|png|webp)\"?[\t;|,]", re.IGNORECASE | re.MULTILINE)
 _ABSENT = re.compile(r"\s*(?:nan|none|null)\s*", re.IGNORECASE).fullmatch  # as programs write an empty cell
+_UNNAMED = re.compile(r"(?:-\d+)?").fullmatch  # a cell of the header without text
 _SEPARATOR = re.compile(r'"?sep=(?:.)"?\r?\n', re.IGNORECASE)  # the first line of tables for spreadsheets
 
 Row = tuple[str, dict[str, Any]]
@@ -82,11 +83,14 @@ class TableFormat:
         """
         names, rows = self._opened(file, issues)
         if missing := self._missing(names):
-            there = ", ".join(names) or "none, the file is empty"
+            named = [name for name in names if not _UNNAMED(name)]
+            there = ", ".join(named) or "none, the file is empty"
             if any(name.endswith(tuple(IMAGE_SUFFIXES)) for name in names):
                 wrong = f"no header but '{there}'; add a first line such as image,caption."
             else:
                 wrong = f"no column {', '.join(missing)}; it has the columns {there}."
+                if len(named) == 1:
+                    wrong += " If that is a title, delete the lines above the names of the columns."
             raise SeesayError(f"{file}:1: {wrong} {self.advice}".strip())
         for where, cells in rows:
             absent = {name for name, cell in cells.items() if isinstance(cell, str) and _ABSENT(cell)}
