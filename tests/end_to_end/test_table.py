@@ -78,6 +78,32 @@ def test_runs_scores_and_embeddings_have_rows_with_intervals(scenes: Path, tmp_p
     assert typo.startswith("seesay: No metric 'R@7'")  # before a row is measured
 
 
+def test_a_first_table_of_a_subset_says_so_in_each_row(scenes: Path, tmp_path: Path) -> None:
+    options = [part for change in CHANGES for part in ("--set", change)]
+    table = (
+        "table",
+        "two-branch-2",
+        "--data",
+        scenes,
+        "--subset",
+        40,
+        "--rows",
+        "two-branch-linear",
+        *options,
+    )
+    test = read_corpus(scenes, subset=40).split("test")
+    size = f"{len(test.images)} images, {len(test.sentences)} sentences"
+    shown = seesay(*table, "--record", "results", "--out", "table.csv", cwd=tmp_path).stdout
+    assert size in shown
+    assert size in (tmp_path / "table.csv").read_text(encoding="utf-8")
+    (recorded,) = (tmp_path / "results" / "scenes-40.jsonl").read_text(encoding="utf-8").splitlines()
+    assert json.loads(recorded)["content"]["images"] == len(test.images)
+    run = "runs/scenes-40/two-branch-linear-seed1"
+    measured = json.loads(seesay("evaluate", run, "--json", cwd=tmp_path).stdout)  # on the same images
+    assert measured["content"] == json.loads(recorded)["content"]
+    assert "scenes-40" in seesay("runs", "runs", cwd=tmp_path).stdout
+
+
 @pytest.mark.parametrize("suffix", [".md", ".tex", ".csv", ".json"])
 def test_no_file_names_a_folder_of_this_machine(scenes: Path, tmp_path: Path, suffix: str) -> None:
     part = read_corpus(scenes).split("test")

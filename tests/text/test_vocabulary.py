@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.data.readers import read_corpus
 from seesay.data.texts import composed
 from seesay.errors import SeesayError
@@ -18,7 +17,6 @@ from seesay.text.vocabulary import (
     NO_WORDS,
     UNKNOWN,
     Vocabulary,
-    figure_1,
     rare_word_summary,
     rarest_words,
     uncommon_words,
@@ -88,29 +86,26 @@ def test_a_sentence_is_few_shot_exactly_when_it_holds_an_uncommon_word(train, te
 
 def test_a_sentence_without_words_has_no_rarest():
     assert rarest_words(["?!", ""], {}).tolist() == [NO_WORDS, NO_WORDS]
-    assert figure_1(["?!"], {}) == {"words": 0, "below 10": 0.0, "at most 1": 0.0}
+    nothing = {"words": 0, "below 10": 0.0, "at most 1": 0.0, "frequencies": {}}
+    assert rare_word_summary([], ["?!"]) == nothing
 
 
 def test_figure_1_counts_words_not_occurrences():
-    counts = {"a": 50, "dog": 10, "cat": 9, "cow": 1}
-    shown = figure_1(["a a a dog", "a cat cow xylophone"], counts)
-    assert shown == {"words": 5, "below 10": 60.0, "at most 1": 40.0}
+    train = ["a " * 50 + "dog " * 10, "cat " * 9 + "cow"]
+    shown = rare_word_summary(train, ["a a a dog", "a cat cow xylophone"])
+    frequencies = {"a": 50, "dog": 10, "cat": 9, "cow": 1, "xylophone": 0}
+    assert shown == {"words": 5, "below 10": 60.0, "at most 1": 40.0, "frequencies": frequencies}
 
 
 def test_test_sets_of_a_corpus(scenes):
     corpus = read_corpus(scenes)
     test = corpus.split("test")
-    summary = rare_word_summary(corpus)
+    summary = rare_word_summary(corpus.split("train").texts(), test.texts())
     frequencies = summary["frequencies"]
     assert list(frequencies.values()) == sorted(frequencies.values(), reverse=True)
     counts = word_counts(corpus.split("train").texts())
     assert frequencies == {word: counts[word] for word in word_counts(test.texts())}
     assert len(frequencies) == summary["words"]
-
-
-def test_no_train_split_no_summary():
-    corpus = Corpus("x", Path(), (CorpusImage("a", "test"),), (Sentence("A dog", 0),))
-    assert rare_word_summary(corpus) == {}
 
 
 @pytest.mark.skipif(not FLICKR30K.exists(), reason=f"real data: no sentences at {FLICKR30K}")
@@ -119,10 +114,9 @@ def test_flickr30k_is_as_the_paper_prints_it():
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     texts = {split: [row[f"cap{i}"] for row in rows if row["split"] == split for i in range(1, 6)]
              for split in ("train", "test")}  # fmt: skip
-    counts = word_counts(texts["train"])
-    shown = figure_1(texts["test"], counts)
+    shown = rare_word_summary(texts["train"], texts["test"])
     assert (round(shown["below 10"]), round(shown["at most 1"])) == (24, 8)  # the paper's, section 1
-    ours = [len(uncommon_words(texts["test"], counts, k)) for k in range(4)]
+    ours = [len(uncommon_words(texts["test"], word_counts(texts["train"]), k)) for k in range(4)]
     assert ours == [208, 343, 470, 560]
     assert np.allclose(ours, [204, 321, 437, 513], rtol=0.1)  # the paper's N; another tokenizer
 

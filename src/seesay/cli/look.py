@@ -36,7 +36,9 @@ def data(
     summary = summarise(corpus, check)
     words: dict[str, Mapping[str, Any]] = {}
     if not corpus.has_boxes:
-        words = {"rare_words": rare_word_summary(corpus)}
+        known = {"train", "test"} <= corpus.splits
+        texts = [corpus.split(split).texts() for split in ("train", "test") if known]
+        words = {"rare_words": rare_word_summary(*texts) if known else {}}
         if similar:
             words["similar_sentences"] = similar_summary(corpus, load_sentence_encoder("minilm-int8").encode)
     if as_json:
@@ -108,20 +110,6 @@ def concepts(
         print(f"{score:.3f}  {concept.part_of_speech:<9}  {concept.word}")
 
 
-_PAPERS = {  # by the beginnings of the names of their recipes
-    "irmatch": "IRMatch (Ke et al., 2017)",
-    "mcnn": "m-CNN (Ma et al., 2015)",
-    "sco": "SCO (Huang et al., 2018)",
-    "concepts": "SCO (Huang et al., 2018)",
-    "gvse": "GVSE (Huang, Long & Wang, 2019)",
-    "two": "two-branch networks (Wang et al., 2019)",
-    "ground": "two-branch networks (Wang et al., 2019)",
-    "cca": "baselines",
-    "vse": "baselines",
-    "vse++": "baselines",
-}
-
-
 @opt.command()
 def recipes(
     everything: Annotated[
@@ -133,8 +121,7 @@ def recipes(
     from seesay.recipes.files import included_recipes  # unchecked, because matchers import PyTorch
 
     rows = [
-        {"paper": _PAPERS.get(name.partition("-")[0], "seesay's own"), "name": name, "about": values["about"]}
-        | {"corpora": list(values["corpora"])}
+        {"paper": values["source"], "name": name, "about": values["about"], "corpora": [*values["corpora"]]}
         for name, values in sorted(included_recipes().items())
         if everything or as_json or not name.endswith("-printed")
     ]

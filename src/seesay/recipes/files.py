@@ -55,7 +55,8 @@ def find_recipe(name: str, corpus: str | None, settings_of: str | None = None) -
         raise SeesayError(f"No recipe '{name}'{near} `seesay recipes` lists them.")
     if slash and named not in values["corpora"]:
         raise SeesayError(f"Recipe '{recipe}' is for {', '.join(values['corpora'])}, not for '{named}'.")
-    return values_for(values, (named, settings_of, corpus), name)
+    own = {key: value for key, value in values.items() if key != "source"}  # the paper, for lists
+    return values_for(own, (named, settings_of, corpus), name)
 
 
 def values_for(values: Values, wanted: Sequence[str | None], where: str) -> Values:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import TypeVar
@@ -37,6 +37,7 @@ def load_recipe(
     changes: Sequence[str | Change] | Mapping[str, object] = (),
     settings_of: str | None = None,
     seed: int | None = None,
+    of_all: Sequence[Change] = (),
 ) -> Recipe:
     """Load the recipe `name`: an included one, `corpus/name`, or the path of a YAML file.
 
@@ -53,6 +54,7 @@ def load_recipe(
             values, as `seesay.train` takes them.
         settings_of: a corpus whose values are used instead, if the recipe lists it.
         seed: replaces the recipe's, and is no change.
+        of_all: further changes, of several recipes; see `changes_by_role`.
 
     Raises:
         SeesayError: the recipe or key does not exist, several mappings have the key, or a value is not
@@ -61,7 +63,13 @@ def load_recipe(
     values, where = find_recipe(name, corpus, settings_of), name
     paper = values.pop("paper", None)
     by_key: dict[str, str] = {}
-    for each in changes_of(changes):
+
+    def given() -> Iterator[Change]:
+        yield from changes_of(changes)
+        if of_all:
+            yield from changes_by_role(of_all, name, list(map(checked_encoder, values.get("encoders", ()))))
+
+    for each in given():
         change = _with_mapping(each, values, name, corpus, settings_of)
         by_key[change.key] = str(change)
         values = _with_change(values, change)
@@ -178,11 +186,10 @@ def member_recipes(composed: Recipe) -> list[Recipe]:
     """
     settings_of, changes = composed.settings_of, changes_of(composed.changes)
     passed = [each for each in changes if reaches_members(each.key, type(composed.composition))]
-    members = []
-    for name in composed.composition.members:
-        own = find_recipe(name, composed.corpus, settings_of)["encoders"]
-        replaced = changes_by_role(passed, name, list(map(checked_encoder, own)))
-        members.append(load_recipe(name, composed.corpus, replaced, settings_of, composed.seed))
+    members = [
+        load_recipe(name, composed.corpus, (), settings_of, composed.seed, passed)
+        for name in composed.composition.members
+    ]
     if len({member.name for member in members}) < len(members):
         raise SeesayError(f"Recipe '{composed.name}': a member is named twice; name each once.")
     for member in members:

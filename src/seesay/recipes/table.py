@@ -161,11 +161,7 @@ class TableDefinition(Settings):
             SeesayError: the recipe is invalid; the message names the table.
         """
         try:
-            loaded = load_recipe(name, corpus, changes, self.settings_of)
-            if of_all:
-                own = changes_by_role(changes_of(of_all), name, loaded.encoders)
-                loaded = load_recipe(name, corpus, (*changes, *map(str, own)), self.settings_of)
-            return loaded.model_copy(update={"seed": seed})
+            return load_recipe(name, corpus, changes, self.settings_of, seed, changes_of(of_all))
         except SeesayError as error:
             raise SeesayError(f"Table {self.name}: {error}") from error
 

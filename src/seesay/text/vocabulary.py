@@ -108,31 +108,21 @@ def uncommon_words(texts: Iterable[str], counts: Mapping[str, int], k: int) -> s
     return {word for text in texts for word in tokenize(text) if counts.get(word, 0) <= k}
 
 
-def figure_1(texts: Sequence[str], counts: Mapping[str, int]) -> dict[str, float]:
-    """Compute the paper's Figure 1 from the distinct words of a split and their frequency in training.
+def rare_word_summary(train: Sequence[str], test: Sequence[str]) -> dict[str, Any]:
+    """Compute the paper's Figure 1 from the sentences of both splits.
 
-    Returns `words`, their number, and the percentages that occur `below 10` times, and `at most 1`.
+    Returns `words`, the number of distinct test words, the percentages that occur `below 10` times and `at
+    most 1` in training, and the `frequencies` of all there, most frequent first.
     """
-    words = word_counts(texts)
-    found = np.array([counts.get(word, 0) for word in words], np.int64)
+    counts = word_counts(train)
+    words = sorted(word_counts(test), key=lambda word: (-counts[word], word))
+    found = np.array([counts[word] for word in words], np.int64)
     return {
         "words": len(words),
         "below 10": round(100 * float((found < 10).mean()), 2) if words else 0.0,
         "at most 1": round(100 * float((found <= 1).mean()), 2) if words else 0.0,
+        "frequencies": dict(zip(words, found.tolist(), strict=True)),
     }
-
-
-def rare_word_summary(corpus: Corpus) -> dict[str, Any]:
-    """Compute Figure 1 of a corpus's test split; empty unless there are a train split and a test split.
-
-    In addition to what `figure_1` returns, `frequencies` are those of the test words in training, most
-    frequent first.
-    """
-    if not {"train", "test"} <= corpus.splits:
-        return {}
-    counts, texts = word_counts(corpus.split("train").texts()), corpus.split("test").texts()
-    words = sorted(word_counts(texts), key=lambda word: (-counts[word], word))
-    return {**figure_1(texts, counts), "frequencies": {word: counts[word] for word in words}}
 
 
 SIMILAR = 0.65  # the cosine with which as many images of COCO have ten similar pairs as in the paper
