@@ -32,7 +32,7 @@ def both_directions(first: float = 20.0) -> dict[str, Any]:
 
 
 def row(*given: Any, **changed: Any) -> Row:
-    return Row.from_dict(values(*given, **changed), "made")
+    return Row.read(values(*given, **changed))
 
 
 def one_direction(recipe: str = "two-branch-full", first: float = 40.0, **changed: Any) -> Row:
@@ -64,7 +64,7 @@ def _of(
 ) -> Row:
     result = {"protocol": protocol, "split": "test", "about": about, "metrics": metrics}
     origin = {"recipe": recipe, "seed": 1, "encoder": "lite0", "commit": "abc", "seconds": 6.0}
-    return Row.from_dict(result | origin | changed, "made")
+    return Row.read(result | origin | changed)
 
 
 def cells(table: str) -> list[list[str]]:

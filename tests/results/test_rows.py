@@ -199,24 +199,24 @@ def test_a_row_knows_its_training_and_old_rows_need_not():
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"mR": "101"}, r"here: key 'metrics\.mR"),
+        ({"mR": "101"}, r"key 'metrics\.mR"),
         ({"mR": float("nan")}, r"key 'metrics\.mR"),
-        ({"seed": "1"}, "here: key 'seed'"),
+        ({"seed": "1"}, "key 'seed'"),
         ({"metric": {"R@1": 1.0}}, "key 'metric': no such key; did you mean 'metrics'"),
-        ({"protocol": "standrad"}, "here: No protocol 'standrad'; did you mean 'standard'"),
+        ({"protocol": "standrad"}, "No protocol 'standrad'; did you mean 'standard'"),
     ],
 )
 def test_a_wrong_row_is_refused(changed, said):
     with pytest.raises(SeesayError, match=said):
-        Row.from_dict(values(**changed), "here")
+        Row.read(values(**changed))
 
 
 @pytest.mark.parametrize("key", ["commit", "recipe", "metrics"])
 def test_a_row_needs_its_origin_and_its_figures(key):
     without = values()
     del without[key]
-    with pytest.raises(SeesayError, match=f"here: key '{key}'"):
-        Row.from_dict(without, "here")
+    with pytest.raises(SeesayError, match=f"key '{key}'"):
+        Row.read(without)
 
 
 @pytest.mark.parametrize("line", ["{", "[1]", "{}"])

@@ -117,6 +117,8 @@ class Result(BaseModel):
         Raises:
             SeesayError: the protocol is unknown, or a key is missing, unknown or has a wrong value.
         """
+        if not isinstance(values, Mapping):
+            raise SeesayError("not a JSON object.")
         PROTOCOLS[str(values.get("protocol"))]  # raises for an unknown one
         try:
             return cls.model_validate(values)

@@ -9,12 +9,10 @@ from seesay.data.corpus import Corpus
 from seesay.metrics.bootstrap import RESAMPLES
 from seesay.protocols.evaluate import Entry, evaluate, protocol_for
 from seesay.protocols.score_fusion import distinct
-from seesay.recipes.load import settings_digest
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
-from seesay.results.paper_table import PaperTable
+from seesay.results.paper_table import Line, PaperTable
 from seesay.results.published import find_published
-from seesay.results.rows import Row, recorded_changes, row_of
-from seesay.runs.run import Run
+from seesay.results.rows import Row, repetitions, row_of
 
 
 def compare_entries(
@@ -36,23 +34,22 @@ def compare_entries(
     """
     chosen = protocol_for(entries[:1], protocol).name
     names = distinct([entry.title for entry in entries])
-    rows = _rows(entries, names, corpus.name, chosen)
     definition = TableDefinition(
         name="runs",
         title=f"{chosen} on {corpus_title(corpus.name)}, {split}",
         corpus=corpus.name,
         protocol=chosen,
-        rows=tuple(dict.fromkeys(rows)),
+        rows=tuple(TableRow(name=name) for name in names),
     )
     table = PaperTable(definition, corpus.name, split, metrics)
-    first: Row | None = None
-    for at, (entry, row) in enumerate(zip(entries, rows, strict=True), start=1):
-        tell(f"row {at}/{len(entries)} {names[at - 1]}")
-        measured = measured_row(entry, corpus, split, chosen, resamples)
-        if first is not None:
-            measured = measured.model_copy(update={"against": measured.compare(first, names[0])})
-        first = first or measured
-        table.line(row.name).rows.append(measured)
+    measured: list[Row] = []
+    for entry, name in zip(entries, names, strict=True):
+        tell(f"row {len(measured) + 1}/{len(entries)} {name}")
+        row = measured_row(entry, corpus, split, chosen, resamples)
+        if measured:
+            row = row.model_copy(update={"against": row.compare(measured[0], names[0])})
+        measured.append(row)
+    table.lines = _lines(measured, names, corpus.name)
     return table
 
 
@@ -63,33 +60,23 @@ def measured_row(entry: Entry, corpus: Corpus, split: str, protocol: str, resamp
     return row_of(result, [entry], time.monotonic() - started)
 
 
-def _rows(entries: Sequence[Entry], names: Sequence[str], corpus: str, protocol: str) -> list[TableRow]:
-    """Return each entry's row. Runs that differ only in their seed share one, named after the recipe.
+def _lines(measured: Sequence[Row], names: Sequence[str], corpus: str) -> list[Line]:
+    """Return the lines of measured rows, in their order. Repetitions share one, named after the recipe.
 
-    A run has the name of its folder if a seed repeats, or if runs of that recipe differ in something else
-    than its changes: settings, corpus, and departures such as the run that one started from.
+    A row has its own line and name if its seed repeats, or if rows of that recipe and those changes are no
+    repetitions of it: they differ in settings, corpus, or departures such as the run that one started from.
     """
-    rows: list[TableRow] = []
-    seen: dict[str, list[tuple[object, object]]] = {}  # of each name: the seeds, and what else may differ
-    for entry, own in zip(entries, names, strict=True):
-        if not isinstance(entry, Run) or not entry.has_recipe:
-            rows.append(TableRow(name=own, recipe=own))
-            continue
-        recipe = entry.recipe
-        name = " ".join(
-            (recipe.name, *(each for each in recorded_changes(recipe) if not each.startswith("seed=")))
+    place = {id(row): at for at, row in enumerate(measured)}
+    groups = repetitions(measured)
+    labels = [" ".join((rows[0].recipe, *rows[0].variant)) for rows in groups]
+    lines = []
+    for label, rows in zip(labels, groups, strict=True):
+        first, alone = rows[0], [(names[place[id(row)]], [row]) for row in rows]
+        known = (
+            find_published(each, corpus, first.protocol) for each in (first.system, first.recipe) if each
         )
-        how = (settings_digest(recipe), recipe.corpus, *recipe.departures)
-        seen.setdefault(name, []).append((recipe.seed, how))
-        known = (find_published(each, corpus, protocol) for each in (recipe.system, recipe.name) if each)
-        published = next((row.system for row in known if row is not None), None)
-        rows.append(TableRow(name=name, recipe=recipe.name, published=published))
-    mixed = {
-        name
-        for name, runs in seen.items()
-        if len({seed for seed, _ in runs}) < len(runs) or len({how for _, how in runs}) > 1
-    }
-    return [
-        row.model_copy(update={"name": own}) if row.name in mixed else row
-        for row, own in zip(rows, names, strict=True)
-    ]
+        published = next(filter(None, known), None)
+        shared = labels.count(label) == 1 and len({row.seed for row in rows}) == len(rows)
+        for name, some in [(label, rows)] if shared else alone:
+            lines.append(Line(TableRow(name=name, recipe=first.recipe), published, some))
+    return sorted(lines, key=lambda line: place[id(line.rows[0])])

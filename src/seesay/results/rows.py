@@ -73,20 +73,6 @@ class Row(Result):
     def _as_recorded(cls, changes: list[str] | None) -> list[str] | None:
         return changes and list(map(as_recorded, changes))
 
-    @classmethod
-    def from_dict(cls, values: object, where: str) -> Row:
-        """Check a row read from a file.
-
-        Raises:
-            SeesayError: a key is missing, unknown or invalid; the message begins with `where`.
-        """
-        if not isinstance(values, dict):
-            raise SeesayError(f"{where}: not a JSON object; each line holds one.")
-        try:
-            return cls.read(values)
-        except SeesayError as failure:
-            raise SeesayError(f"{where}: {failure}") from None
-
     def to_dict(self, uncertainty: bool = False) -> dict[str, Any]:
         """Return the row as JSON-ready values, without unknown facts of the training.
 
@@ -317,11 +303,11 @@ def _read(path: Path) -> list[tuple[Row, str]]:
     rows, number = [], 0
     try:
         # Not `splitlines`: names may contain other line separators, such as U+2028.
-        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):  # noqa: B007
             if line.strip():
-                rows.append((Row.from_dict(json.loads(line), f"{path}:{number}"), line))
-    except SeesayError:
-        raise
+                rows.append((Row.read(json.loads(line)), line))
+    except SeesayError as failure:
+        raise SeesayError(f"{path}:{number}: {failure}") from None
     except (OSError, ValueError, RecursionError) as error:
         raise SeesayError(f"{path}:{number}: cannot be read as JSON lines ({error}).") from None
     return rows
