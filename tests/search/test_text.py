@@ -9,7 +9,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from seesay.data import decoders
 from seesay.data.decoders import Decoders
-from seesay.data.reading import LINES, TextLine
+from seesay.data.ocr import LINES, TextLine
 from seesay.errors import ImageError, MissingExtraError, UnavailableImageError
 from seesay.search import Index
 from seesay.search.filters import Filter
@@ -36,11 +36,11 @@ class Reader:
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("seesay.search.index.check_reader", lambda: None)
+    monkeypatch.setattr("seesay.search.index.check_ocr", lambda: None)
 
     def use(**texts: str | BaseException) -> Reader:
         reader = Reader({f"{name}.png": text for name, text in texts.items()})
-        monkeypatch.setattr(decoders, "READERS", reader)
+        monkeypatch.setattr(decoders, "OCR", reader)
         return reader
 
     return use

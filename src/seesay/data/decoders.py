@@ -26,12 +26,12 @@ from pydantic import BaseModel, Field
 
 import seesay
 from seesay.data.images import MAX_PIXELS, DecodedImage, EncodedImage, content_key
-from seesay.data.reading import Lines, TextLine, read_lines
+from seesay.data.ocr import Lines, TextLine, recognised_lines
 from seesay.errors import ImageError, UnavailableImageError, first_line
 
 _SECONDS = 10.0  # for one of the user's own photos
-_READING_SECONDS = 60.0  # of its text: a dense page takes three
-_READING_AT_ONCE = 2  # each takes 700 MB
+_OCR_SECONDS = 60.0  # of its text: a dense page takes three
+_OCR_AT_ONCE = 2  # each takes 700 MB
 _AT_ONCE = 8  # each may take more than a gigabyte
 _PATIENCE = 3  # times as long in wall-clock time, since the machine may be busy
 _ADDRESS_SPACE = 4 << 30  # bytes: far more than decoding may take, in case a decoder is faulty
@@ -108,7 +108,7 @@ class Decoders:
         return self._ask(data, name, {"pixels": 0})[0].same
 
     def read_text(self, data: bytes, name: str) -> list[TextLine]:
-        """Return the lines of text in an image, see `read_lines`. Raises the same errors as `decode`."""
+        """Return the lines of text, see `recognised_lines`. Raises the same errors as `decode`."""
         return self._ask(data, name, {"pixels": 0, "read": True})[0].lines
 
     def _ask(self, data: bytes, name: str, wanted: dict[str, Any]) -> tuple[_Answer, NDArray[np.uint8]]:
@@ -240,7 +240,7 @@ def main() -> None:
 def _lines_in(image: EncodedImage) -> list[TextLine]:
     pixels = image.pixels()
     try:
-        return read_lines(pixels)
+        return recognised_lines(pixels)
     except Exception as error:  # not of the image, which is to be read when this is mended
         why = first_line(error) or type(error).__name__
         raise UnavailableImageError(
@@ -259,10 +259,10 @@ def _limit(what: str, most: int) -> None:
 
 PHOTOS = Decoders(_SECONDS)
 """The processes that decode photos to index or show them."""
-READERS = Decoders(_READING_SECONDS, _READING_AT_ONCE)
+OCR = Decoders(_OCR_SECONDS, _OCR_AT_ONCE)
 """The processes that read the text in photos."""
 atexit.register(PHOTOS.close)
-atexit.register(READERS.close)
+atexit.register(OCR.close)
 
 if __name__ == "__main__":
     main()

@@ -194,7 +194,7 @@ class EncodedImage:
                 which is faster. The shorter side of the result is at least `min_side` if the image's own is.
         """
         image = self._parsed
-        with reading(self.name):
+        with _image_errors(self.name):
             if image.format in ("JPEG", "MPO"):
                 pixels = decode_jpeg(self._developed, image, min_side)
             else:
@@ -219,7 +219,7 @@ class EncodedImage:
     def _exif(self) -> Image.Exif:
         """The EXIF, empty if it is damaged."""
         if self.format == "PNG":  # whose EXIF may follow the pixels
-            with reading(self.name):
+            with _image_errors(self.name):
                 self._parsed.load()
         with suppress(Exception):  # Pillow's plugins raise nearly anything on damaged files
             return self._parsed.getexif()
@@ -278,7 +278,7 @@ def parse_header(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> Image.
     if data.count(b"Exif\0\0") > _MOST_EXIF:
         raise ImageError(f"{name}: more than {_MOST_EXIF} blocks of EXIF; save the image again.")
     too_many = ImageError(f"{name}: more than {max_pixels} pixels; make it smaller first.")
-    with reading(name):
+    with _image_errors(name):
         try:
             image = Image.open(io.BytesIO(data), formats=_formats())
         except Image.DecompressionBombError as error:
@@ -289,7 +289,7 @@ def parse_header(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> Image.
 
 
 @contextmanager
-def reading(name: str) -> Iterator[None]:
+def _image_errors(name: str) -> Iterator[None]:
     """Convert errors: Pillow's plugins raise nearly anything on damaged files."""
     try:
         yield

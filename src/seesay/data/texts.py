@@ -126,4 +126,4 @@ def composed(text: str) -> str:
 
 def printable(text: str) -> str:
     """Replace lone surrogates, as in a file name that is not UTF-8, by U+FFFD, which can be encoded."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return LONE_SURROGATE.sub("\ufffd", text)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePath
 
 from seesay.data.images import content_key
-from seesay.data.reading import check_reader
+from seesay.data.ocr import check_ocr
 from seesay.errors import SeesayError
 from seesay.paths import is_folder
 from seesay.runs.images import read_texts
@@ -218,7 +218,7 @@ class Index(IndexReader):
         given = [Path(each) for each in ([folders] if isinstance(folders, str | PurePath) else folders)]
         run, encoder = self.run, None
         if text:
-            check_reader()
+            check_ocr()
         if cluster:
             from seesay.search.cluster import on_cluster
 
@@ -247,7 +247,7 @@ class Index(IndexReader):
             self._judge.learn(run, bool(report.added or report.changed or report.deleted))
             self.store.settle("image")
             if self.store.current("text"):  # which takes longest, and photos can be searched for meanwhile
-                check_reader()
+                check_ocr()
                 update.read_texts(progress)
             return report
 

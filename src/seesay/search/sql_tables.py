@@ -61,7 +61,7 @@ _TABLES = (
         {unique_path}
     )""",
     # The text that was read in the picture of a content: `words` as filters compare it, `lines` in JSON, see
-    # `seesay.data.reading.TextLine`; `fault` says why it could not be read, or is empty.
+    # `seesay.data.ocr.TextLine`; `fault` says why it could not be read, or is empty.
     """CREATE TABLE texts (
         vector bigint PRIMARY KEY REFERENCES vectors (id) ON DELETE CASCADE,
         words {text} NOT NULL,

@@ -22,7 +22,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.reading import LINES, TextLine
+from seesay.data.ocr import LINES, TextLine
 from seesay.errors import SeesayError
 from seesay.search.filters import EVERYTHING, Filter, words_read
 from seesay.search.hits import PageEnd, Ranked

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from seesay.data import decoders
 from seesay.data.images import DecodedImage, FileSource, content_key
-from seesay.data.reading import TextLine
+from seesay.data.ocr import TextLine
 from seesay.encoders.stores import CHUNK, in_threads
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from seesay.runs.run import Run
@@ -206,7 +206,7 @@ class Update:
             data = self._seen.file(path).read()
             if content_key(data) != key:  # it would be kept for all files with the former content
                 raise UnavailableImageError(f"{path}: has changed meanwhile.")
-            return key, decoders.READERS.read_text(data, path), "", True
+            return key, decoders.OCR.read_text(data, path), "", True
         except ImageError as error:
             photo = _faulty(key, path, error)
             return key, [], f"its text was not read: {photo.fault}", photo.lasts

@@ -93,7 +93,7 @@ class TableFormat:
                     wrong += " If that is a title, delete the lines above the names of the columns."
             raise SeesayError(f"{file}:1: {wrong} {self.advice}".strip())
         for where, cells in rows:
-            absent = {name for name, cell in cells.items() if isinstance(cell, str) and _ABSENT(cell)}
+            absent = (name for name, cell in cells.items() if isinstance(cell, str) and _ABSENT(cell))
             yield where, cells | dict.fromkeys(absent)
 
     def _opened(self, file: Path, issues: Issues) -> tuple[list[str], Iterable[Row]]:
@@ -117,7 +117,8 @@ class TableFormat:
         if suffix in (".json", ".jsonl"):
             records, peeked = tee(_json_rows(text, file, issues))
             return next((list(cells) for _, cells in peeked), []), records
-        header = text[found.end() if (found := _SEPARATOR.match(text)) else 0 :].split("\n", 1)[0]
+        first = 3 if (found := _SEPARATOR.match(text)) else 2
+        header, _, body = text[found.end() if found else 0 :].partition("\n")
         delimiter = max("\t,|;", key=header.count)
         try:
             names = _numbered(next(csv.reader([header.rstrip("\r")], delimiter=delimiter), []))
@@ -126,7 +127,7 @@ class TableFormat:
         joined = None  # of two columns, the one without the image may have unquoted delimiters
         if len(names) == 2:
             joined = 1 if names[0] in self.columns[0] else 0
-        return names, _delimited_rows(text, names, delimiter, joined, is_utf16(data), file, issues)
+        return names, _delimited_rows(body, first, names, delimiter, joined, is_utf16(data), file, issues)
 
     def _missing(self, names: list[str]) -> list[str]:
         there = {*names, *map(without_number, names)}
@@ -216,6 +217,7 @@ def _is_quoted(text: str, delimiter: str, columns: int) -> bool:
 
 def _delimited_rows(
     text: str,
+    number: int,
     names: list[str],
     delimiter: str,
     joined: int | None,
@@ -223,20 +225,17 @@ def _delimited_rows(
     file: Path,
     issues: Issues,
 ) -> Iterator[Row]:
-    """Iterate over the rows of a text with delimiters.
+    """Iterate over the rows of a text with delimiters, which begins in line `number` of the file.
 
     `joined` is the column that takes surplus cells; `is_quoted` says that quotation marks enclose cells.
     """
-    number = 1
     is_text = delimiter in "\t|" and not is_quoted and not _is_quoted(text, delimiter, len(names))
     quoting: Any = csv.QUOTE_NONE if is_text else csv.QUOTE_MINIMAL
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting)
+    first = number
     try:
-        for _ in range(2 if _SEPARATOR.match(text) else 1):
-            next(reader, [])
-        number = reader.line_num + 1
         for row in reader:
-            where, start, number = f"{file}:{number}", number, reader.line_num + 1
+            where, start, number = f"{file}:{number}", number, first + reader.line_num
             if not any(cell.strip() for cell in row):
                 continue
             if number - start > 1 and any(delimiter in cell.partition("\n")[2] for cell in row):

