@@ -126,6 +126,24 @@ def test_broken_and_missing_images_are_counted_and_listed(photos: list[CorpusIma
     np.testing.assert_array_equal(colours_in(tmp_path, encoder, report.keys), expected)
 
 
+def test_an_image_that_memory_cannot_hold_now_is_listed_and_the_others_are_stored(
+    photos: list[CorpusImage], tmp_path: Path
+) -> None:
+    encoder, _ = colour_encoder()
+    prepare = encoder.prepare
+
+    def too_large(pixels: np.ndarray) -> object:
+        if pixels[0, 0, 0] == 5:
+            raise MemoryError
+        return prepare(pixels)
+
+    encoder.prepare = too_large
+    report = fill_stores([encoder], tmp_path, photos)
+    assert report.keys.index(None) == 5
+    assert report.encoded == 39
+    assert [str(error) for error in report.errors] == ["5.png: not enough memory to crop it now."]
+
+
 def test_equal_files_are_encoded_once(photos: list[CorpusImage], tmp_path: Path) -> None:
     encoder, batches = colour_encoder()
     repeated = [photos[n % 5] for n in range(100)]
