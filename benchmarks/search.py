@@ -143,16 +143,16 @@ def _timed(way: str, folder: Path, search: Search) -> dict[str, Any]:
 class Space:
     """A distribution of vectors: 3000 clusters of very different sizes around 100 topics."""
 
-    def __init__(self) -> None:
+    def __init__(self, dim: int = DIM) -> None:
         self._rng = np.random.default_rng(0)
-        self._spread = (np.arange(1, DIM + 1) ** -0.35).astype(np.float32)
+        self._spread = (np.arange(1, dim + 1) ** -0.35).astype(np.float32)
         topics = self._noise(100)
         self._clusters = unit(topics[self._rng.integers(0, 100, 3000)] + 0.9 * self._noise(3000))
         sizes = self._rng.zipf(1.4, 3000).clip(max=2000).astype(float)
         self._shares = sizes / sizes.sum()
 
     def images(self, count: int) -> Vectors:
-        """Draw the next images, (count, DIM)."""
+        """Draw the next images, (count, dim)."""
         clusters = self._rng.choice(3000, count, p=self._shares)
         return unit(self._clusters[clusters] + 0.8 * self._noise(count))
 
@@ -162,7 +162,7 @@ class Space:
         return unit(0.5 * images + 0.45 * self._noise(len(images)) + 0.8 * apart)
 
     def _noise(self, rows: int) -> Vectors:
-        return unit(self._rng.standard_normal((rows, DIM), dtype=np.float32) * self._spread)
+        return unit(self._rng.standard_normal((rows, len(self._spread)), dtype=np.float32) * self._spread)
 
 
 def unit(rows: Vectors) -> Vectors:
