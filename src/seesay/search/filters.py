@@ -141,14 +141,10 @@ def folded(text: str) -> str:
     return "".join(each for each in letters if not unicodedata.combining(each)).casefold()
 
 
-def folded_folder(path: str) -> str:
-    """Return the folder in an image's path as filters compare it; "" without a folder."""
-    return folded(path.rpartition("/")[0])
-
-
-def folded_name(path: str) -> str:
-    """Return the name of an image's file as filters compare it."""
-    return folded(path.rpartition("/")[2])
+def folded_path(path: str) -> tuple[str, str]:
+    """Return the folder and the name of an image's file as filters compare them; "" without a folder."""
+    folder, _, name = path.rpartition("/")
+    return folded(folder), folded(name)
 
 
 def folded_words(text: str) -> str:

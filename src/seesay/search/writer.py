@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from seesay.arrays import Vector
-from seesay.search.filters import folded_folder, folded_name
+from seesay.search.filters import folded_path
 from seesay.search.photo import FileState, Root, dated
 from seesay.search.sql_tables import AMONG_IDS, AMONG_TEXTS, Kind
 
@@ -82,7 +82,7 @@ class Writer:
             )
             self._connection.execute(f"UPDATE {table} SET path = substr(path, 2) WHERE path IS NOT NULL")
         paths = self._connection.execute("SELECT path, id FROM items WHERE path IS NOT NULL").fetchall()
-        folders = ((folded_folder(path), id_) for path, id_ in paths)
+        folders = ((folded_path(path)[0], id_) for path, id_ in paths)
         self._connection.executemany("UPDATE items SET folded = ? WHERE id = ?", folders)
 
     def delete_root(self, root: Root) -> int:
@@ -140,7 +140,7 @@ class Writer:
             vector, taken = vectors[key]
             id_, was, added, generation = before.get(path) or (self._new_id(), None, time.time(), 0)
             time_, dated_by = dated(path, state.mtime_ns, taken)
-            names = folded_folder(path), folded_name(path)
+            names = folded_path(path)
             written = generation if was == vector else self._generation
             rows.append((id_, "image", vector, path, None, *state, time_, dated_by, *names, added, written))
         self._add_items(rows)

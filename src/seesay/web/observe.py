@@ -151,13 +151,14 @@ class IndexMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of all indexes."""
-        found = {name: _measured(served) for name, served in self._service.served.items()}
-        for name, about in _GAUGES.items():
-            gauge = GaugeMetricFamily(f"seesay_index_{name}", about, labels=["index"])
-            for index, values in found.items():
-                if name in values:
-                    gauge.add_metric([index], values[name])
-            yield gauge
+        gauges = {
+            name: GaugeMetricFamily(f"seesay_index_{name}", about, labels=["index"])
+            for name, about in _GAUGES.items()
+        }
+        for index, served in self._service.served.items():
+            for name, value in _measured(served).items():
+                gauges[name].add_metric([index], value)
+        yield from gauges.values()
 
 
 def _measured(served: Served) -> dict[str, float]:

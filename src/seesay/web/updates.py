@@ -13,8 +13,6 @@ from seesay.search.watch import DEBOUNCE, follow
 from seesay.web import log_line
 from seesay.web.answers import UpdateState
 
-NO_FOLDER = "The index has no folder yet; add one with seesay index PHOTOS."
-
 
 class _StoppedError(Exception):
     """Raised within an update to stop it."""

@@ -14,7 +14,6 @@ from seesay.web.answers import Faults, Status, UpdateState, failures
 from seesay.web.routes import TheIndex, TheService
 from seesay.web.security import API
 from seesay.web.service import Served, Service
-from seesay.web.updates import NO_FOLDER
 
 router = APIRouter(prefix=API, tags=["indexes"])
 
@@ -60,7 +59,7 @@ async def update_state(service: TheService, served: TheIndex) -> UpdateState:
 async def update(service: TheService, served: TheIndex) -> UpdateState:
     """Start an update of an index, which embeds new and changed images and removes deleted ones."""
     if not await service.run(served.updates.folders):
-        raise HTTPException(409, NO_FOLDER)
+        raise HTTPException(409, "The index has no folder yet; add one with seesay index PHOTOS.")
     if not served.updates.start():
         raise HTTPException(409, "An update of this index is running; wait until it has finished.")
     return await service.run(served.updates.state)
