@@ -74,7 +74,9 @@ def train(
 
 @opt.command(epilog="Example: seesay export runs/irmatch-s --out irmatch-s")
 def export(
-    run: opt.Run,
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="A run's folder, or included weights (seesay-small).")
+    ],
     out: Annotated[Path, typer.Option(help="The folder to write, with everything the run needs.")],
     as_json: opt.Json = False,
 ) -> None:

@@ -94,10 +94,6 @@ STOPPED = 130  # the exit code after Ctrl-C, by convention
 HERE = Path()
 RUNS = Path("runs")
 
-Run = Annotated[
-    str,
-    typer.Argument(metavar="RUN", help="A run's folder, included weights (seesay-small) or LIBRARY:MODEL."),
-]
 Entries = Annotated[
     list[str],
     typer.Argument(
