@@ -31,6 +31,10 @@ class QueryError(SeesayError):
     """A query is malformed, or refers to something that does not exist; a server answers with 422."""
 
 
+class NanError(SeesayError):
+    """A number is NaN, as the scores of a matcher whose training has diverged."""
+
+
 class MissingExtraError(SeesayError):
     """A package from an extra of seesay is missing."""
 

@@ -39,10 +39,10 @@ class Drawn:
         """Return the numbers of the objects of each image, (n, 2)."""
         return np.array([self.rng.choice(len(OBJECTS), 2, replace=False) for _ in range(images)])
 
-    def context(self, shown: np.ndarray) -> np.ndarray:
-        """Return a vector an image, (n, d), 128 long as VGG-19's before its ReLU."""
+    def context(self, shown: np.ndarray, length: float = 128) -> np.ndarray:
+        """Return a vector an image, (n, d), as long as VGG-19's before its ReLU."""
         rows = self.directions[shown].sum(axis=1) + 0.3 * self.rng.normal(size=(len(shown), WIDTH))
-        return (128 * rows / np.linalg.norm(rows, axis=1)[:, None]).astype(np.float16)
+        return (length * rows / np.linalg.norm(rows, axis=1)[:, None]).astype(np.float16)
 
     def sentences(self, shown: np.ndarray, split: str, count: int = 5) -> list[list[str]]:
         """Return the sentences of each image; those of test have a word that no other split has."""
@@ -75,10 +75,13 @@ def write_precomp(folder: Path, images: dict[str, int], row_of_each_sentence: bo
             (folder / "test_caps.txt").write_text("\n".join(lines[:5000]) + "\n", encoding="utf-8")
 
 
-def write_karpathy(folder: Path, dataset: str, names: dict[str, list[str]], test_sentences: int = 5) -> None:
+def write_karpathy(
+    folder: Path, dataset: str, names: dict[str, list[str]], length: float = 128, test_sentences: int = 5
+) -> None:
     """Write Karpathy's JSON with three arrays beside it: context, scores of concepts, and instances.
 
-    Each array has another order of the images. `names` are those of the images of each split.
+    Each array has another order of the images. `names` are those of the images of each split, `length` is
+    that of a context.
     """
     folder.mkdir(exist_ok=True)
     drawn, records, shown = Drawn(), list[dict[str, Any]](), []
@@ -92,7 +95,7 @@ def write_karpathy(folder: Path, dataset: str, names: dict[str, list[str]], test
     every, whole = [name for images in names.values() for name in images], np.concatenate(shown)
     scores = np.eye(len(OBJECTS))[whole]  # (n, 2, 12)
     further = drawn.rng.random((len(every), 3, len(OBJECTS)))
-    drawn.save(folder / "resnet152.npy", drawn.context(whole), every)
+    drawn.save(folder / "resnet152.npy", drawn.context(whole, length), every)
     drawn.save(folder / "concepts.npy", scores.sum(axis=1), every)
     if not (folder / "frcnn.npy").exists():
         drawn.save(folder / "frcnn.npy", np.concatenate([scores, further], axis=1), every)
@@ -166,11 +169,11 @@ def write_corpora(folder: Path, scenes: Path) -> None:
     names: dict[str, list[str]] = {"train": [], "val": [], "test": []}
     for image in phrases.images:
         names[image.split].append(image.name)
-    for dataset in ("flickr8k", "flickr30k"):
+    for dataset, length in (("flickr8k", 16), ("flickr30k", 128)):
         (folder / dataset).mkdir(parents=True)
         shutil.copytree(scenes / "images", folder / dataset / "images")
         write_boxes(folder / dataset, phrases)
-        write_karpathy(folder / dataset, dataset, names)
+        write_karpathy(folder / dataset, dataset, names, length)
     write_entities(folder / "entities", phrases)
     write_boxes(folder / "entities", phrases)
     sentences = read_corpus(folder / "flickr30k").texts()

@@ -25,3 +25,17 @@ def test_a_loss_that_is_not_a_number_stops(corpus: Corpus, tmp_path: Path) -> No
     recipe = load_recipe("irmatch-s", changes=[*SMALL, "optimizer.lr=1e37"])
     with pytest.raises(SeesayError, match=r"the loss is nan; lower optimizer\.lr"):
         train(recipe, corpus, tmp_path / "run")
+
+
+def test_a_last_step_that_makes_scores_nan_is_answered_with_what_to_change(
+    corpus: Corpus, tmp_path: Path
+) -> None:
+    one_batch = (
+        "batch_size=1000",
+        "schedule.epochs=1",
+        "optimizer={kind: sgd, lr: 3e38}",
+        "matcher.standardise=false",
+    )
+    recipe = load_recipe("irmatch-s", changes=[*SMALL, *one_batch])
+    with pytest.raises(SeesayError, match=r"diverged; lower .* matcher\.standardise=length"):
+        train(recipe, corpus, tmp_path / "run")

@@ -21,7 +21,8 @@ PAGE = (ROOT / "docs" / "tables.md").read_text(encoding="utf-8")
 SMALL = "--set schedule.epochs=2"  # scheduled sampling begins with the second
 # A batch of all sentences has the neighbours of each without sampling. Runs of other batches are kept apart.
 BATCHES = "--set batch_size=50"
-ALIKE = {"mcnn-ens-300"}  # whose 300 images of val are more than there are
+# The 300 images of val are more than there are, and in two epochs the hardest pairs violate any margin.
+ALIKE = {"mcnn-ens-300", "irmatch-s-0.5"}
 
 
 def section(title: str) -> str:
@@ -83,7 +84,7 @@ def run(command: str, corpora: Path, runs: str, *options: str) -> None:
         for row in table.rows
         if row.name in names - ALIKE
     }
-    folders = [folder for folder in (corpora / runs).glob("*/*-seed1") if folder.name in models]
+    folders = [folder for folder in (corpora / runs / table.corpus).glob("*-seed1") if folder.name in models]
     assert {folder.name for folder in folders} == models
     assert len({file_digest(folder / WEIGHTS) for folder in folders}) == len(models)
 
@@ -106,7 +107,11 @@ def tables_of(corpus: str, column: int) -> list[str]:
     "table", [*tables_of("flickr8k", THREE), *tables_of("flickr30k", THREE), *tables_of("coco", THREE)]
 )
 def test_every_table_is_trained_on_three_arrays_beside_karpathys_file(corpora: Path, table: str) -> None:
-    run(COMMANDS[table], corpora, "runs-three", option("concepts.npy"), rows_of(table, THREE) or "")
+    rows = rows_of(table, THREE) or ""
+    if table == "mcnn-2":  # the teacher of the other rows knows the sentences of Flickr8k itself
+        untaught = [row.name for row in load_table(table).rows if not row.name.endswith("-plus")]
+        rows = f"--rows '{','.join(untaught)}'"
+    run(COMMANDS[table], corpora, "runs-three", option("concepts.npy"), rows)
 
 
 @pytest.mark.slow

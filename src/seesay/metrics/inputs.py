@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from seesay.errors import SeesayError
+from seesay.errors import NanError, SeesayError
 
 _WANTED = {"fiu": "real numbers", "iu": "whole numbers", "b": "true or false"}
 
@@ -57,4 +57,4 @@ def refuse_nan(values: NDArray[Any], name: str, start: int = 0) -> None:
     if values.dtype.kind == "f" and (missing := np.isnan(values)).any():
         first, *rest = np.argwhere(missing)[0].tolist()
         place = ", ".join(map(str, (first + start, *rest)))
-        raise SeesayError(f"{name}: NaN at [{place}]; {name} must not be NaN.")
+        raise NanError(f"{name}: NaN at [{place}]; {name} must not be NaN.")

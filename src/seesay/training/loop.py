@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.swa_utils import PARAM_LIST, AveragedModel
 
-from seesay.errors import SeesayError, first_line
+from seesay.errors import NanError, SeesayError, first_line
 from seesay.losses.pairs import CorrelationLoss
 from seesay.matchers.cca import CCA, Covariances
 from seesay.paths import replacing, unusable
@@ -188,7 +188,12 @@ class Loop:
         self.matcher.train()
         loss = self._learn(epoch)
         self.matcher.eval()
-        measured = self.task.measure(self.view)
+        try:
+            measured = self.task.measure(self.view)
+        except NanError as error:  # the last steps diverged, after a loss that was finite
+            raise SeesayError(
+                f"{self.out}: on val, {error} Training has diverged; {steadier(self.recipe)}."
+            ) from error
         metrics = self.task.metrics(self.view) or None
         if measured.monitor > self.state.best_metric:
             self.state.best_metric, self.state.best_epoch = measured.monitor, epoch
