@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -174,6 +175,17 @@ def test_nothing_is_unpickled(tmp_path):
     refused(path, whole, "no NumPy file of plain numbers")
     np.savez(tmp_path / "objects.npz", scores=np.array([[{}]]))
     refused(tmp_path / "objects.npz", whole, "no NumPy file of plain numbers")
+    np.savez_compressed(tmp_path / "bomb.npz", scores=np.zeros((6_000, 6_000), np.float32))
+    refused(tmp_path / "bomb.npz", whole, "expands to over 100 times its size")
+    np.savez_compressed(tmp_path / "cut.npz", scores=np.random.default_rng(0).random((6, 6)))
+    cut = bytearray((tmp_path / "cut.npz").read_bytes())
+    start = cut.index(b"scores.npy") + len("scores.npy") + int.from_bytes(cut[28:30], "little")
+    cut[start : start + 9] = b"\xff" * 9  # not what zlib writes
+    (tmp_path / "cut.npz").write_bytes(cut)
+    refused(tmp_path / "cut.npz", whole, "no NumPy file of plain numbers")
+    with zipfile.ZipFile(tmp_path / "text.npz", "w") as archive:
+        archive.writestr("scores", "no array")
+    refused(tmp_path / "text.npz", whole, "text.npz")
     np.savez(tmp_path / "others.npz", mine=np.zeros((2, 2)), yours=np.zeros((2, 2)))
     refused(tmp_path / "others.npz", whole, "contains mine, yours; expected images and sentences")
     path.write_bytes(b"")

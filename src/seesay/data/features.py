@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from seesay.errors import ImageError, SeesayError
@@ -24,7 +25,7 @@ _IDS = ("img_id", "image_id", "image_ids", "ids")
 _COCO_NAME = re.compile(r"(?:COCO_.*_)?0*([0-9]+)")
 _TOLERANCE = 2.0  # pixels by which a box may leave its image: tools count from one, or round
 _MOST_GROWTH = 100  # times the compressed size; real features do not reach it
-_UNREADABLE = (  # what NumPy raises for damaged files
+UNREADABLE = (  # what NumPy raises for damaged files
     *(OSError, ValueError, EOFError, SyntaxError, TypeError, RuntimeError, MemoryError, ArithmeticError),
     *(zipfile.BadZipFile, zlib.error, tokenize.TokenError),  # the last for a damaged header
 )
@@ -156,14 +157,20 @@ def _loaded(path: Path, name: str) -> NDArray[Any] | None:
         with np.load(path, allow_pickle=False) as archive:
             if name not in archive:
                 return None
-            stored = archive.zip.getinfo(f"{name}.npy")
-            if stored.file_size > _MOST_GROWTH * max(stored.compress_size, 1 << 20):
-                raise SeesayError(
-                    f"{path}: expands to over {_MOST_GROWTH} times its size; save its arrays with np.savez."
-                )
-            return np.asarray(archive[name])
-    except _UNREADABLE as error:
+            return array_of(archive, name, path)
+    except UNREADABLE as error:
         raise SeesayError(f"{path}: its array '{name}' cannot be read ({error}).") from error
+
+
+def array_of(archive: NpzFile, name: str, path: Path) -> NDArray[Any]:
+    """Read an array of an `.npz`; raise SeesayError if it would expand far more than numbers do."""
+    assert archive.zip is not None  # it is open
+    (stored, *_) = (each for each in archive.zip.infolist() if each.filename.removesuffix(".npy") == name)
+    if stored.file_size > _MOST_GROWTH * max(stored.compress_size, 1 << 20):
+        raise SeesayError(
+            f"{path}: expands to over {_MOST_GROWTH} times its size; save its arrays with np.savez."
+        )
+    return np.asarray(archive[name])
 
 
 def _open(path: Path) -> tuple[list[str], NDArray[Any]]:

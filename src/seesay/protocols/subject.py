@@ -6,7 +6,6 @@ The latter, external scores, are its score matrix of the split, or its embedding
 from __future__ import annotations
 
 import re
-import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,6 +16,7 @@ import numpy as np
 from pydantic import JsonValue
 
 from seesay.arrays import Ints
+from seesay.data.features import UNREADABLE, array_of
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import RetrievalSample
 from seesay.metrics.inputs import as_array
@@ -257,8 +257,11 @@ def _read(path: Path) -> dict[str, Any]:
         raise SeesayError(f"{path}: no such file.")
     try:
         found: Any = np.load(path, mmap_mode="r", allow_pickle=False)
-        arrays = {"": found} if isinstance(found, np.ndarray) else dict(found)
-    except (OSError, ValueError, EOFError, RuntimeError, MemoryError, OverflowError, zipfile.BadZipFile):
+        if isinstance(found, np.ndarray):
+            return {str(path): found}
+        with found:
+            arrays = {name: array_of(found, name, path) for name in found}
+    except UNREADABLE:
         raise SeesayError(
             f"{path}: no NumPy file of plain numbers; write it with numpy.save(path, array), or "
             "numpy.savez(path, images=…, sentences=…)."
