@@ -660,6 +660,20 @@ def test_a_cut_file_is_refused_unless_its_picture_is_whole(format, part):
             decode(cut, "a")
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_no_byte_of_a_lossless_webp_picture_may_be_missing(seed):
+    """But for the zero that follows a picture of an odd number of bytes."""
+    noise = np.random.default_rng(seed).integers(0, 256, (20 + seed, 30, 3), np.uint8)
+    data = encode(Image.fromarray(noise), "WEBP", lossless=True)
+    is_filled = int.from_bytes(data[16:20], "little") % 2
+    for cut in range(1, 40):
+        if cut <= is_filled:
+            np.testing.assert_array_equal(decode(data[:-cut], "a"), noise)
+        else:
+            with pytest.raises(ImageError, match="damaged"):
+                decode(data[:-cut], "a")
+
+
 def test_an_avif_file_that_lacks_its_picture_is_refused_however_it_ends():
     """Its decoder shows something if nothing but the beginning of the picture is missing."""
     image = photo().convert("RGBA")

@@ -232,11 +232,10 @@ def _without_cut_parts(data: bytes) -> bytes:
     Its decoder refuses a file that lacks anything, even EXIF; of the rest, it says if the picture is whole.
     """
     if data[:4] == b"RIFF" and len(data) < 8 + int.from_bytes(data[4:8], "little"):
-        data, end, after = data + b"\0", 12, 12  # the zero that follows a part of odd size
-        while after <= len(data):
-            end, size = after, int.from_bytes(data[after + 4 : after + 8], "little")
-            after += 8 + size + size % 2
-        return b"RIFF" + (end - 8).to_bytes(4, "little") + data[8:end]
+        end = 12
+        while end + 8 + (size := int.from_bytes(data[end + 4 : end + 8], "little")) <= len(data):
+            end += 8 + size + size % 2
+        return b"RIFF" + (end - 8).to_bytes(4, "little") + data[8:end].ljust(end - 8, b"\0")
     start = end = 0
     while data[4:8] == b"ftyp" and end < len(data):
         start, end = end, end + int.from_bytes(data[end : end + 4], "big")
