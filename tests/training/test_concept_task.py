@@ -17,6 +17,7 @@ from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.encode import encode_images
 from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
+from seesay.protocols.concepts import image_concepts
 from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
@@ -24,7 +25,6 @@ from seesay.recipes.table import TableRow, load_table
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary
-from seesay.runs.trained import image_concepts
 from seesay.text.concepts import frequent_concepts, load_concepts
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.composed import MEMBERS

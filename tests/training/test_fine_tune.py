@@ -26,6 +26,7 @@ from seesay.matchers.sco import ConceptClassifier
 from seesay.matchers.settings import MATCHERS, MatcherInputs
 from seesay.matchers.vsepp import VSEPlusPlus
 from seesay.paths import cache_dir
+from seesay.protocols.concepts import image_concepts, run_concepts
 from seesay.protocols.evaluate import default_protocol, evaluate
 from seesay.recipes.load import dump_recipe, load_recipe, member_recipes
 from seesay.recipes.schema import Recipe
@@ -35,7 +36,6 @@ from seesay.runs.config import run_recipe, save_recipe
 from seesay.runs.run import Run
 from seesay.runs.sentences import number_words
 from seesay.runs.summary import TrainingSummary
-from seesay.runs.trained import image_concepts, run_concepts
 from seesay.search.index import Index
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.composed import MEMBERS

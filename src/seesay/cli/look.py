@@ -96,8 +96,8 @@ def concepts(
 ) -> None:
     """List the likeliest concepts that a run sees in an image; print score, part of speech and word."""
     from seesay.data.images import FileSource
+    from seesay.protocols.concepts import image_concepts
     from seesay.runs.load import load_run
-    from seesay.runs.trained import image_concepts
 
     found = image_concepts(load_run(run), FileSource(image).read(), str(image), k)
     if as_json:

@@ -1,4 +1,4 @@
-"""The prediction of concepts: mean average precision, compared with a baseline of their frequency."""
+"""The concepts that a run predicts: mean average precision, compared with a baseline of their frequency."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.arrays import Mask
+from seesay.encoders.images.encode import encode_images
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import MeanSample
 from seesay.metrics.precision import PrecisionSample, average_precision, precisions_of_targets
 from seesay.protocols.base import Metrics, Options, Protocol, Result, Samples, register_protocol
 from seesay.protocols.subject import RunSubject
-from seesay.text.concepts import Concept, concept_targets
+from seesay.runs.images import join_features
+from seesay.runs.run import Run
+from seesay.text.concepts import FILE, Concept, concept_targets, load_concepts
 
 
 @register_protocol
@@ -32,8 +35,6 @@ class Concepts(Protocol[RunSubject]):
 
     def measure(self, subject: RunSubject, options: Options) -> Result:
         """Measure mean average precisions."""
-        from seesay.runs.trained import concept_probabilities, run_concepts
-
         run, corpus = subject.run, subject.corpus
         concepts = run_concepts(run)
         targets = concept_targets([concept.word for concept in concepts], corpus)
@@ -66,3 +67,43 @@ def baseline(targets: Mask, concepts: Sequence[Concept]) -> Metrics:
 
 def _percent(precisions: NDArray[np.float64]) -> float:
     return round(100 * float(np.nanmean(precisions)), 3)
+
+
+def run_concepts(run: Run) -> list[Concept]:
+    """Return the concepts that a run predicts.
+
+    Raises:
+        SeesayError: it predicts no concepts, or the file of concepts does not fit its weights.
+    """
+    from seesay.matchers.sco import ConceptClassifier  # which imports PyTorch
+
+    if not isinstance(run.matcher, ConceptClassifier):
+        raise SeesayError(
+            f"{run.name}: predicts no concepts; `seesay train concepts` trains a run that does."
+        )
+    concepts = load_concepts(run.folder / FILE)
+    if tuple(concept.word for concept in concepts) != run.vocabulary.words:
+        raise SeesayError(f"{run.folder / FILE}: not the concepts that the run was trained on; train again.")
+    return concepts
+
+
+def concept_probabilities(run: Run, features: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Return the probabilities (n, K) of the concepts that a run predicts in images with features (n, d)."""
+    import torch
+
+    matcher = run.matcher  # loaded outside inference mode, or its weights could not be trained any more
+    with torch.inference_mode():
+        return torch.sigmoid(matcher(torch.from_numpy(features).float().to(run.device))).cpu().numpy()
+
+
+def image_concepts(run: Run, image: bytes, name: str, count: int) -> list[tuple[Concept, float]]:
+    """Predict the `count` most probable concepts of an encoded image with their probabilities, best first.
+
+    Raises:
+        ImageError: the image, which has that name, cannot be decoded.
+        SeesayError: the run predicts no concepts.
+    """
+    concepts = run_concepts(run)
+    features = join_features(run.config.arrays, encode_images(run.encoders, [image], [name]))
+    scores = concept_probabilities(run, features)[0]
+    return [(concepts[c], float(scores[c])) for c in np.argsort(-scores, kind="stable")[:count]]

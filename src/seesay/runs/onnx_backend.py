@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 PREFIX = "matcher."  # of the name of a weight in a graph
 _REMEDY = "restore it, or train again"
-BATCH = 512  # images or sentences at a time
+_BATCH = 512  # images or sentences at a time
 _BLOCK = 1 << 17  # pairs that are scored at a time, roughly
 _IMAGES = 256  # in a block, at most: a sentence is scored with all of them at once, at all its positions
 
@@ -62,8 +62,8 @@ class OnnxBackend:
             SeesayError: the features have the wrong width, or the graph is damaged.
         """
         _check_width("images: expected features", "n", features, sum(self._config.image_dims))
-        graph, starts = self._side("images", query), range(0, len(features), BATCH)
-        parts = (np.asarray(features[i : i + BATCH], np.float32) for i in starts)
+        graph, starts = self._side("images", query), range(0, len(features), _BATCH)
+        parts = (np.asarray(features[i : i + _BATCH], np.float32) for i in starts)
         return np.concatenate([self._run(graph, images=part) for part in parts])
 
     def encode_sentences(self, sentences: PreparedSentences, query: bool = False) -> Vectors:
@@ -73,7 +73,7 @@ class OnnxBackend:
             SeesayError: the vectors have the wrong width, or the graph is damaged.
         """
         _check_width("sentences: expected vectors", "m", sentences.vectors, self._config.sentence_dim)
-        graph, parts = self._side("sentences", query), sentences.split(BATCH)
+        graph, parts = self._side("sentences", query), sentences.split(_BATCH)
         return np.concatenate(
             [self._run(graph, words=some.words, lengths=some.lengths, vectors=some.vectors) for some in parts]
         )

@@ -1,10 +1,10 @@
-"""Matchers of runs in PyTorch: creation, saving, loading, the backend, and the concepts that they predict."""
+"""Matchers of runs in PyTorch: creation, saving, loading, and the backend."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -15,24 +15,17 @@ from torch import Tensor, nn
 
 from seesay.arrays import Vectors
 from seesay.device import checked_device
-from seesay.encoders.images.encode import encode_images
 from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, PairMatcher
-from seesay.matchers.sco import ConceptClassifier
 from seesay.matchers.settings import MATCHERS, MatcherInputs, MatcherSettings
 from seesay.paths import replacing, unusable
 from seesay.recipes.schema import Recipe
 from seesay.runs.config import RUN, WEIGHTS, RunConfig
-from seesay.runs.images import join_features
-from seesay.runs.onnx_backend import BATCH
 from seesay.runs.sentences import PreparedSentences
-from seesay.text.concepts import FILE, Concept, load_concepts
 from seesay.text.vocabulary import Vocabulary
 
-if TYPE_CHECKING:
-    from seesay.runs.run import Run
-
+_BATCH = 512  # images or sentences computed at a time
 _NAMED = 3  # weights that an error names
 
 
@@ -117,12 +110,12 @@ class TorchBackend:
 
     def encode_images(self, features: Vectors, query: bool = False) -> Any:
         """See `OnnxBackend`."""
-        parts = (part.float() for part in torch.split(torch.from_numpy(features), BATCH))
+        parts = (part.float() for part in torch.split(torch.from_numpy(features), _BATCH))
         return self._encoded("images", parts, query)
 
     def encode_sentences(self, sentences: PreparedSentences, query: bool = False) -> Any:
         """See `OnnxBackend`."""
-        return self._encoded("sentences", (part.to_tensors() for part in sentences.split(BATCH)), query)
+        return self._encoded("sentences", (part.to_tensors() for part in sentences.split(_BATCH)), query)
 
     @torch.inference_mode()
     def score_encoded(self, images: Any, sentences: Any) -> NDArray[np.floating]:
@@ -149,39 +142,3 @@ class TorchBackend:
 
 def _precision(device: str) -> torch.dtype:
     return torch.float32 if device == "cpu" else torch.float16
-
-
-def run_concepts(run: Run) -> list[Concept]:
-    """Return the concepts that a run predicts.
-
-    Raises:
-        SeesayError: it predicts no concepts, or the file of concepts does not fit its weights.
-    """
-    if not isinstance(run.matcher, ConceptClassifier):
-        raise SeesayError(
-            f"{run.name}: predicts no concepts; `seesay train concepts` trains a run that does."
-        )
-    concepts = load_concepts(run.folder / FILE)
-    if tuple(concept.word for concept in concepts) != run.vocabulary.words:
-        raise SeesayError(f"{run.folder / FILE}: not the concepts that the run was trained on; train again.")
-    return concepts
-
-
-def concept_probabilities(run: Run, features: NDArray[np.floating]) -> NDArray[np.float32]:
-    """Return the probabilities (n, K) of the concepts that a run predicts in images with features (n, d)."""
-    matcher = run.matcher  # loaded outside inference mode, or its weights could not be trained any more
-    with torch.inference_mode():
-        return torch.sigmoid(matcher(torch.from_numpy(features).float().to(run.device))).cpu().numpy()
-
-
-def image_concepts(run: Run, image: bytes, name: str, count: int) -> list[tuple[Concept, float]]:
-    """Predict the `count` most probable concepts of an encoded image with their probabilities, best first.
-
-    Raises:
-        ImageError: the image, which has that name, cannot be decoded.
-        SeesayError: the run predicts no concepts.
-    """
-    concepts = run_concepts(run)
-    features = join_features(run.config.arrays, encode_images(run.encoders, [image], [name]))
-    scores = concept_probabilities(run, features)[0]
-    return [(concepts[c], float(scores[c])) for c in np.argsort(-scores, kind="stable")[:count]]
