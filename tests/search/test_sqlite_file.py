@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from seesay.errors import SeesayError
+from seesay.search.filters import EVERYTHING
 from seesay.search.places import create_store, open_store
 from seesay.search.sqlite_file import database_exists, open_database
 from seesay.search.store import Store
@@ -89,3 +90,23 @@ def test_creating_twice_is_refused_but_an_empty_file_is_none(tmp_path: Path) -> 
     assert database_exists(path)
     with pytest.raises(SeesayError, match="already exists"):
         create_store(tmp_path, "colours", "1", 4)
+
+
+def test_photos_and_texts_of_a_few_ids_are_looked_up_and_not_searched_for(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite would read all photos by the index of kinds: at a million, most of the time of a query."""
+    asked = []
+    rows = Store._rows
+    monkeypatch.setattr(
+        Store, "_rows", lambda self, query, *rest: asked.append((query, rest[0])) or rows(self, query, *rest)
+    )
+    store.photos([7, 8])
+    store.sentences([7, 8])
+    store.with_words(["a", "dog"], 5, EVERYTHING)
+    assert len(asked) == 3
+    (file,) = tmp_path.rglob("index.sqlite")
+    with closing(sqlite3.connect(file)) as database:
+        for query, values in asked:
+            steps = [step[3] for step in database.execute(f"EXPLAIN QUERY PLAN {query}", values)]
+            assert not any("kind=?" in step or step == "SCAN items" for step in steps), steps

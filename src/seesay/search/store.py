@@ -38,7 +38,9 @@ _LONGEST_PATH = 4096  # characters; work on a path grows with their square
 _FIRST, _LAST = -(1 << 63), (1 << 63) - 1  # integers of SQLite
 
 _PHOTO = """SELECT items.id, path, key, width, height, time, dated_by, mtime_ns, size, ctime_ns
-    FROM items JOIN vectors ON vectors.id = items.vector WHERE items.kind = 'image' AND"""
+    FROM items JOIN vectors ON vectors.id = items.vector WHERE"""
+# SQLite takes no index for an expression: that of kinds would be read to its end for a few ids.
+_OF_KIND = "items.kind || '' ="
 _PHOTO_TYPES = (int, str, str, int, int, str, str, int, int, int)
 _COLUMNS: dict[str, tuple[type | UnionType, ...]] = {  # in the order in which rows refer to each other
     "roots": (str,) * 4,
@@ -281,9 +283,9 @@ class Store(ABC):
     def photos(self, ids: Sequence[int] | None = None) -> dict[int, Photo]:
         """Return photos by id: all, or those of `ids` that still exist."""
         if ids is None:
-            found = self._photos("TRUE", ())
+            found = self._photos("items.kind = 'image'", ())
         else:
-            found = self._photos(f"items.id {AMONG_IDS}", (_as_json(ids),))
+            found = self._photos(f"{_OF_KIND} 'image' AND items.id {AMONG_IDS}", (_as_json(ids),))
         return {photo.id: photo for photo in found}
 
     def _photos(self, which: str, values: Sequence[object]) -> list[Photo]:
@@ -300,7 +302,7 @@ class Store(ABC):
 
     def sentences(self, ids: Sequence[int]) -> dict[int, str]:
         """Return those sentences that still exist, by id."""
-        which = f"kind = 'sentence' AND id {AMONG_IDS}"
+        which = f"{_OF_KIND} 'sentence' AND id {AMONG_IDS}"
         return dict(self._rows(f"SELECT id, text FROM items WHERE {which}", (_as_json(ids),), int, str))
 
     def matching(self, where: Filter) -> NDArray[np.int64]:
@@ -310,7 +312,7 @@ class Store(ABC):
 
     def newest(self, count: int, where: Filter = EVERYTHING, offset: int = 0) -> list[Photo]:
         """Return at most `count` images that match a filter, newest first, without the first `offset`."""
-        newest = f"{where.sql} ORDER BY time DESC, items.id DESC LIMIT ? OFFSET ?"
+        newest = f"items.kind = 'image' AND {where.sql} ORDER BY time DESC, items.id DESC LIMIT ? OFFSET ?"
         return self._photos(newest, (*where.values, min(count, _LAST), offset))
 
     def with_words(self, words: Sequence[str], count: int, where: Filter) -> list[tuple[int, int]]:
@@ -319,9 +321,10 @@ class Store(ABC):
         At most `count` of those that match a filter; those with the most words come first, then the newest.
         """
         read, forms = words_read(words)
-        query = f"""SELECT items.id, read FROM items
-            JOIN (SELECT vector AS content, {read} AS read FROM texts) AS found ON content = vector
-            WHERE kind = 'image' AND read > ? AND {where.sql}
+        # CROSS JOIN: SQLite begins with the texts, which few photos have.
+        query = f"""SELECT items.id, read
+            FROM (SELECT vector AS content, {read} AS read FROM texts) AS found CROSS JOIN items
+            WHERE content = vector AND {_OF_KIND} 'image' AND read > ? AND {where.sql}
             ORDER BY read DESC, time DESC, items.id DESC LIMIT ?"""
         return self._rows(query, (*forms, len(words) // 2, *where.values, count), int, int)
 
