@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from seesay.errors import _EXTRAS
+from tools.house import house
 
 ROOT = Path(__file__).parents[1]
 SOURCES = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.py"))}
@@ -134,3 +135,9 @@ def test_each_extra_that_an_error_names_installs_the_package():
             assert any(
                 each.startswith(PACKAGES.get(module, module.replace("_", "-"))) for each in declared[extra]
             ), (extra, module)
+
+
+def test_no_files_import_each_other_in_a_circle_and_no_two_classes_share_a_name():
+    counted = house(ROOT)
+    assert counted["files in circles of imports"] == 0
+    assert counted["class names that stand twice"] == 0

@@ -5,8 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
+from PIL import Image
+
+from seesay.search import Index
 
 PACKAGES = ("seesay", *(f"seesay.{name}" for name in ("encoders", "losses", "matchers", "metrics", "search")))
 
@@ -29,6 +33,22 @@ def test_listing_names_imports_nothing() -> None:
         "assert not {'torch', 'seesay.search.index'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_search_imports_only_what_half_a_second_allows(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    Image.new("RGB", (64, 48), "red").save(tmp_path / "photos" / "red.png")
+    index = Index.create(tmp_path / "index")
+    index.update_images(tmp_path / "photos")
+    index.close()
+    code = (
+        "import sys; from seesay.search import Index; "
+        f"print(*Index.open({str(tmp_path / 'index')!r}).search('something red')); "
+        "sys.exit(str({'faiss', 'fastapi', 'pydantic', 'torch', 'yaml'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "red.png" in done.stdout
+    assert done.stderr == "set()\n"
 
 
 def test_a_name_imports_the_module_that_has_it_and_no_other() -> None:

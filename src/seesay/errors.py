@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 KEYS_ALIKE = 0.8  # for a misspelt key: "dropout" is another key than "word_dropout"
 
 _SUGGESTED = 3
+_FOLDERS = re.compile(r"(^|[ :=])/(?=[^ /])(?:(?:(?!: )[^/'\",;\]}])+/)*")  # of absolute paths
 
 
 class SeesayError(Exception):
@@ -146,3 +148,14 @@ def did_you_mean(name: str, known: Iterable[str], alike: float = 0.6) -> str:
         return ""
     *others, last = [f"'{names[each]}'" for each in near]
     return f"; did you mean {', '.join(others)}{' or ' if others else ''}{last}?"
+
+
+def without_folders(text: str) -> str:
+    """Return a change or a message in which absolute paths are names of files, as others may see it.
+
+    >>> without_folders("encoders=[{kind: concepts, run: /data/me/runs/concepts}]")
+    'encoders=[{kind: concepts, run: concepts}]'
+    >>> without_folders("/data/me/runs/one: was trained on other sentences than /data/pets; choose another")
+    'one: was trained on other sentences than pets; choose another'
+    """
+    return _FOLDERS.sub(r"\1", text)

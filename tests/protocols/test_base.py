@@ -13,7 +13,7 @@ from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import MeanSample
 from seesay.protocols.base import (
     PROTOCOLS,
-    Content,
+    CorpusContent,
     Options,
     Protocol,
     Result,
@@ -130,5 +130,5 @@ def test_a_split_is_known_by_its_content_in_any_order() -> None:
     first = Corpus("x", Path(), images, (Sentence("a dog", 0), Sentence("a cat", 1), Sentence("it", 1)))
     again = Corpus("y", Path("z"), images, (Sentence("it", 0), Sentence("a cat", 0), Sentence("a dog", 1)))
     other = Corpus("x", Path(), images, (Sentence("a dog", 0), Sentence("a cat", 1), Sentence("it", 0)))
-    assert Content.of(first) == Content.of(again) != Content.of(other)
-    assert str(Content.of(first)) == "2 images, 3 sentences"
+    assert CorpusContent.of(first) == CorpusContent.of(again) != CorpusContent.of(other)
+    assert str(CorpusContent.of(first)) == "2 images, 3 sentences"

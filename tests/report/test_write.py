@@ -13,7 +13,7 @@ from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
 from seesay.paths import check_file
-from seesay.protocols.base import PROTOCOLS, Content
+from seesay.protocols.base import PROTOCOLS, CorpusContent
 from seesay.protocols.evaluate import evaluate, open_entries, open_entry, subject_of
 from seesay.recipes.load import dump_recipe
 from seesay.report.queries import RankedAnswer, SplitQueries
@@ -100,7 +100,7 @@ def test_where_it_comes_from(page: Elements, runs: dict[str, Run], corpus: Corpu
     told = {dt["text"] for dt in page.of("dt")}
     assert {"digest", "versions", "machine", "seed", "recipe", "departures"} <= told
     values = [dd["text"] for dd in page.of("dd")]
-    assert any(value.startswith(Content.of(corpus.split("test")).digest) for value in values)
+    assert any(value.startswith(CorpusContent.of(corpus.split("test")).digest) for value in values)
     assert source_commit(Path.cwd()) in (None, *values)
     recipes = [pre["text"] for pre in page.of("pre")]
     assert recipes == [dump_recipe(run.recipe) for name, run in runs.items() if name != "concepts"]

@@ -35,9 +35,9 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def neighbours(store: Store, tmp_path: Path) -> Neighbours:
-    """More than 100 changes are written to the file."""
+    """FAISS compares more than 500 vectors, and more than 100 changes are written to the file."""
     near = Neighbours(store, "image", tmp_path / "v.f16")
-    near.most_beside = 100
+    near.numpy_up_to, near.most_beside = 500, 100
     return near
 
 

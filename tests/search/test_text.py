@@ -36,7 +36,7 @@ class Reader:
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("seesay.search.index.check_ocr", lambda: None)
+    monkeypatch.setattr("seesay.data.ocr.check_ocr", lambda: None)
 
     def use(**texts: str | BaseException) -> Reader:
         reader = Reader({f"{name}.png": text for name, text in texts.items()})

@@ -47,7 +47,7 @@ class Comparison(BaseModel):
     swaps: int
 
 
-class Content(BaseModel):
+class CorpusContent(BaseModel):
     """What a split holds, by which results of other images or sentences are told apart.
 
     Attributes:
@@ -65,7 +65,7 @@ class Content(BaseModel):
     digest: str
 
     @classmethod
-    def of(cls, corpus: Corpus) -> Content:
+    def of(cls, corpus: Corpus) -> CorpusContent:
         """Count and digest the images and sentences of a split."""
         texts: list[list[str]] = [[] for _ in corpus.images]
         for sentence in corpus.sentences:
@@ -101,7 +101,7 @@ class Result(BaseModel):
     protocol: str
     split: str
     about: dict[str, JsonValue] = {}
-    content: Content | None = None
+    content: CorpusContent | None = None
     metrics: dict[str, StrictInt | StrictFloat | None]
     notes: list[str] = []
     intervals: dict[str, Interval | None] = {}
@@ -267,7 +267,7 @@ class Protocol(ABC, Generic[_S]):
             protocol=self.name,
             split=subject.split,
             about={**about},
-            content=Content.of(subject.corpus),
+            content=CorpusContent.of(subject.corpus),
             metrics={**found, **(metrics or {})},
             notes=[*notes],
             intervals=ends,

@@ -5,7 +5,6 @@ A variant overrides the settings of its file, or those of an earlier variant tha
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -22,7 +21,6 @@ Values: TypeAlias = dict[str, Any]
 
 SUFFIXES = (".yaml", ".yml")
 
-_FOLDERS = re.compile(r"(^|[ :=])/(?=[^ /])(?:(?:(?!: )[^/'\",;\]}])+/)*")  # of absolute paths
 # More than any included file has; much larger ones would take seconds to parse.
 _MAX_CHARACTERS, _MAX_VALUES = 20_000, 10_000
 
@@ -217,17 +215,6 @@ def _plain(value: object) -> object:
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     return str(value) if isinstance(value, Path) else value
-
-
-def without_folders(text: str) -> str:
-    """Return a change or a message in which absolute paths are names of files, as others may see it.
-
-    >>> without_folders("encoders=[{kind: concepts, run: /data/me/runs/concepts}]")
-    'encoders=[{kind: concepts, run: concepts}]'
-    >>> without_folders("/data/me/runs/one: was trained on other sentences than /data/pets; choose another")
-    'one: was trained on other sentences than pets; choose another'
-    """
-    return _FOLDERS.sub(r"\1", text)
 
 
 @cache

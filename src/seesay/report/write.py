@@ -21,7 +21,7 @@ from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import LEVEL, RESAMPLES
 from seesay.metrics.grounding_recall import METRICS, MIN_IOU, region_overlaps
 from seesay.paths import check_file, writing
-from seesay.protocols.base import PROTOCOLS, Content, Metrics, Options, Result
+from seesay.protocols.base import PROTOCOLS, CorpusContent, Metrics, Options, Result
 from seesay.protocols.evaluate import Entry, measure, subject_of
 from seesay.protocols.grounding import UNVOTED, best_box
 from seesay.protocols.score_fusion import check_same, distinct
@@ -63,7 +63,7 @@ def write_report(
     """
     check_file(out, FORMATS)
     names = distinct([entry.title for entry in entries])
-    about = f"Split {split}: {Content.of(corpus.split(split))}. {date.today().isoformat()}."
+    about = f"Split {split}: {CorpusContent.of(corpus.split(split))}. {date.today().isoformat()}."
     title = f"{len(names)} runs" if len(names) > _MAX_NAMED else ", ".join(names)
     page = Page(f"{title} on {corpus_title(corpus.name)}", about)
     if corpus.has_boxes and queries is not None:
@@ -239,7 +239,7 @@ def _add_answers(
 def _add_provenance(page: Page, runs: Mapping[str, Run], corpus: Corpus, split: str) -> None:
     """Add the data, versions and machine, then the training and recipe of each run."""
     page.section("Where it comes from")
-    content = Content.of(corpus.split(split))
+    content = CorpusContent.of(corpus.split(split))
     packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     python = ".".join(map(str, sys.version_info[:3]))
     about = [

@@ -18,7 +18,7 @@ from pydantic import JsonValue
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import Interval
 from seesay.paths import replace_text
-from seesay.protocols.base import PROTOCOLS, Comparison, Content, Metrics
+from seesay.protocols.base import PROTOCOLS, Comparison, CorpusContent, Metrics
 from seesay.protocols.grounding import conventions
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.formats import Cell, Section, Table, number, p_value, spread
@@ -134,7 +134,7 @@ class PaperTable:
         return ["recipe", *chain(*([column, *paper * self._is_printed(column)] for column in self.columns))]
 
     @property
-    def content(self) -> Content | None:
+    def content(self) -> CorpusContent | None:
         """What most rows were measured on; None if no row says so."""
         known = Counter(row.content for line in self.lines for row in line.rows)
         return max(filter(None, known), key=known.__getitem__, default=None)

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, StrictInt, field_validator
 
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, without_folders
 from seesay.paths import is_file_name, lock_of, locked, replace_text
 from seesay.protocols.base import Result
-from seesay.recipes.files import as_recorded, without_folders
+from seesay.recipes.files import as_recorded
 from seesay.recipes.load import settings_digest
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from seesay.device import checked_device, default_device
 from seesay.encoders.settings import OPEN_CLIP, EncoderSettings
-from seesay.errors import SeesayError, did_you_mean, naming_extras
+from seesay.errors import SeesayError, did_you_mean, naming_extras, without_folders
 from seesay.paths import home_expanded
-from seesay.recipes.files import without_folders
 from seesay.runs.run import Run
 from seesay.text.vocabulary import Vocabulary
 

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePath
 
 from seesay.data.images import content_key
-from seesay.data.ocr import check_ocr
 from seesay.errors import SeesayError
 from seesay.paths import is_folder
 from seesay.runs.images import read_texts
@@ -215,6 +214,8 @@ class Index(IndexReader):
                 is updating the index; or there is no cluster, or it cannot load the run.
             MissingExtraError: Ray or the models that read text are not installed.
         """
+        from seesay.data.ocr import check_ocr  # pydantic is slow to import, and no search needs it
+
         given = [Path(each) for each in ([folders] if isinstance(folders, str | PurePath) else folders)]
         run, encoder = self.run, None
         if text:

@@ -40,10 +40,12 @@ class Neighbours:
 
     Attributes:
         generation: the store's generation that is searched; -1 before the first `refresh`.
+        numpy_up_to: the number of vectors up to which NumPy compares them: importing FAISS takes longer.
         most_beside: the number of changes, or a hundredth of the vectors if that is more, up to which they
             are read from the store and the file is not written again.
     """
 
+    numpy_up_to = 50_000
     most_beside = 10_000
 
     def __init__(self, store: Store, kind: Kind, file: Path) -> None:
@@ -56,6 +58,7 @@ class Neighbours:
         self._ids: NDArray[np.int64] = np.empty(0, np.int64)  # of the rows of both
         self._alive: NDArray[np.bool_] = np.empty(0, np.bool_)  # rows that were not deleted or replaced
         self._passing = lru_cache(_FILTERS)(lambda where: np.isin(self._ids, store.matching(where)))
+        self._singles = lru_cache(1)(lambda: (np.concatenate(self._blocks).astype(np.float32),))
 
     def refresh(self) -> None:
         """Read what was written to the store since the last call."""
@@ -73,7 +76,7 @@ class Neighbours:
             self._ids = np.concatenate([self._ids, ids])
             self._alive = np.concatenate([alive, np.ones(len(ids), np.bool_)])
             self.generation = generation
-            self._passing.cache_clear()
+            self._forget()
 
     def save(self) -> None:
         """Write the file again if much has changed."""
@@ -97,13 +100,18 @@ class Neighbours:
         """Return ids and scores of the `k` best items that match a filter, see `Store.nearest`."""
         with self._lock:
             self.refresh()
-            blocks, ids, rows = self._blocks, self._ids, self._alive
+            ids, rows = self._ids, self._alive
+            blocks = self._singles() if len(ids) <= self.numpy_up_to else self._blocks
             if where.values:
                 rows = rows & self._passing(where)
         query = np.ascontiguousarray(query, np.float32)  # compared by several threads at once
         if after is None:
             return _best(blocks, ids, query, k, rows)
         return next_page(lambda asked: _best(blocks, ids, query, asked, rows), k, after)
+
+    def _forget(self) -> None:
+        self._passing.cache_clear()
+        self._singles.cache_clear()
 
     def _map_file(self) -> None:
         """Take the vectors in the file, unless it is cut, of another index, or taken or outdated already."""
@@ -120,7 +128,7 @@ class Neighbours:
             self.generation = self._generation_of_file = generation
             self._ids, self._alive = ids, np.ones(count, np.bool_)
             self._blocks = rows, rows[:0]
-            self._passing.cache_clear()
+            self._forget()
 
     def _write_file(self) -> None:
         ends = [len(self._blocks[0])]
@@ -136,7 +144,7 @@ class Neighbours:
 
 
 def _best(
-    blocks: Sequence[Halves],
+    blocks: Sequence[Halves] | tuple[NDArray[np.float32]],
     ids: NDArray[np.int64],
     query: NDArray[np.float32],
     k: int,
@@ -157,18 +165,27 @@ def _best(
 
 
 def scanned(
-    blocks: Sequence[Halves], query: NDArray[np.float32], k: int, rows: NDArray[np.bool_] | None = None
+    blocks: Sequence[Halves] | tuple[NDArray[np.float32]],
+    query: NDArray[np.float32],
+    k: int,
+    rows: NDArray[np.bool_] | None = None,
 ) -> Ranked:
     """Return the numbers and scores of the `k` best rows of some blocks, in any order; of ties any.
 
     FAISS's scalar quantiser compares the vectors where they are: its codes of half precision are the vectors.
 
     Args:
-        blocks: of vectors, (n, dim) each.
+        blocks: of vectors, (n, dim) each; or one block in single precision, which NumPy compares.
         query: (dim,).
         k: at least 1, at most the number of rows.
         rows: a mask of the rows that are compared; by default all.
     """
+    if blocks[0].dtype == np.float32:
+        # Unlike a product of matrices, it gives equal vectors equal scores wherever they stand.
+        every = np.vecdot(blocks[0], query)
+        every = every if rows is None else np.where(rows, every, -np.inf)
+        at = np.argpartition(-every, k - 1)[:k]
+        return at[np.isfinite(every[at])], every[at][np.isfinite(every[at])]
     import faiss as stubbed  # here, as it takes long
 
     faiss: Any = stubbed  # whose stubs are of C++

@@ -17,18 +17,20 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import UnionType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.ocr import LINES, TextLine
 from seesay.errors import SeesayError
 from seesay.search.filters import EVERYTHING, Filter, words_read
 from seesay.search.hits import PageEnd, Ranked
 from seesay.search.photo import FileState, Photo, Root, is_possible
 from seesay.search.sql_tables import AMONG_IDS, AMONG_TEXTS, Kind
 from seesay.search.writer import Connection, Writer
+
+if TYPE_CHECKING:
+    from seesay.data.ocr import TextLine
 
 _ROWS_AT_ONCE = 65_536  # vectors
 MOST_ROOTS = 1000  # folders of an index
@@ -420,6 +422,8 @@ class Store(ABC):
 
     def lines(self, id_: int) -> list[TextLine]:
         """Return the lines of text that were read in an image; none if it was not read."""
+        from seesay.data.ocr import LINES  # pydantic is slow to import, and no search needs it
+
         query = "SELECT lines FROM texts JOIN items ON items.vector = texts.vector WHERE items.id = ?"
         found = self._rows(query, (id_,), str)
         with self._read():

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 
 from PIL import Image
 
-from seesay.data.decoders import PHOTOS
 from seesay.data.images import DecodedImage
 from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.seal import seal
@@ -57,6 +56,8 @@ class Thumbnails:
         """
         if (kept := self.kept(key)) is not None:
             return kept
+        from seesay.data.decoders import PHOTOS  # pydantic is slow to import, and no search needs it
+
         photo = PHOTOS.decode(read(), "the image", SIDE)
         made = make(photo)
         if photo.key == key:  # otherwise the file has changed since it was indexed

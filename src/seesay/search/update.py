@@ -10,10 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from seesay.data import decoders
 from seesay.data.images import DecodedImage, FileSource, content_key
-from seesay.data.ocr import TextLine
 from seesay.encoders.stores import CHUNK, in_threads
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from seesay.runs.run import Run
@@ -25,6 +24,9 @@ from seesay.search.preparing import is_finite
 from seesay.search.store import Store
 from seesay.search.thumbnails import Thumbnails
 from seesay.search.writer import Content
+
+if TYPE_CHECKING:
+    from seesay.data.ocr import TextLine
 
 _PIXEL_BYTES = 1 << 26  # of decoded photos that a thread holds before it embeds them
 _BATCH_FILES = 64
@@ -201,12 +203,14 @@ class Update:
 
     def _text(self, wanted: tuple[str, str]) -> tuple[str, list[TextLine], str, bool]:
         """Return the content key of a file, its text, or why it cannot be read and whether that lasts."""
+        from seesay.data.decoders import OCR
+
         key, path = wanted
         try:
             data = self._seen.file(path).read()
             if content_key(data) != key:  # it would be kept for all files with the former content
                 raise UnavailableImageError(f"{path}: has changed meanwhile.")
-            return key, decoders.OCR.read_text(data, path), "", True
+            return key, OCR.read_text(data, path), "", True
         except ImageError as error:
             photo = _faulty(key, path, error)
             return key, [], f"its text was not read: {photo.fault}", photo.lasts
@@ -305,10 +309,12 @@ def new_photos(
 
 def _encoded(contents: Sequence[tuple[str, str, bytes]], embedder: Run) -> Iterator[NewPhoto]:
     """Decode photos and embed them, as many at a time as fit into memory."""
+    from seesay.data.decoders import PHOTOS  # pydantic is slow to import, and no search needs it
+
     images, side = list[DecodedImage](), max(embedder.side, thumbnails.SIDE)
     for key, name, data in contents:
         try:
-            images.append(decoders.PHOTOS.decode(data, name, side, key=key))
+            images.append(PHOTOS.decode(data, name, side, key=key))
         except ImageError as error:
             yield _faulty(key, name, error)
         if sum(image.pixels.nbytes for image in images) > _PIXEL_BYTES:

@@ -13,11 +13,11 @@ from itertools import product
 from pathlib import Path
 
 from seesay.data.corpus import Corpus
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, without_folders
 from seesay.metrics.bootstrap import RESAMPLES
 from seesay.protocols.base import PROTOCOLS
 from seesay.protocols.phrase_distance import measure_combined
-from seesay.recipes.files import Change, without_folders
+from seesay.recipes.files import Change
 from seesay.recipes.load import reaches_members, settings_line
 from seesay.recipes.schema import Recipe
 from seesay.recipes.table import TableDefinition, TableRow
