@@ -179,12 +179,12 @@ def write_corpora(folder: Path, scenes: Path) -> None:
     sentences = read_corpus(folder / "flickr30k").texts()
     for name in ("entities", "flickr30k"):
         write_vectors(folder / name, [*sentences, *phrases.texts()])
-    counts = {"train": 40, "val": 12, "test": 5000}
+    counts = {"train": 60, "val": 12, "test": 5000}
     write_karpathy(
         folder / "coco",
         "coco",
         {split: [f"{split}{number}.jpg" for number in range(count)] for split, count in counts.items()},
         test_sentences=1,
     )
-    write_precomp(folder / "f30k_precomp", {"train": 40, "dev": 12, "test": 12}, False)
-    write_precomp(folder / "coco_precomp", {"train": 40, "dev": 12, "testall": 5000}, True)
+    write_precomp(folder / "f30k_precomp", {"train": 60, "dev": 12, "test": 12}, False)
+    write_precomp(folder / "coco_precomp", {"train": 60, "dev": 12, "testall": 5000}, True)
