@@ -91,7 +91,7 @@ def _build(folder: Path, count: int) -> None:
 def _served(index: Path, queries: int) -> dict[str, Any]:
     """Serve an index on one core and ask it; return the row."""
     core = max(os.sched_getaffinity(0))
-    program = [sys.executable, "-m", "seesay.cli", "serve", str(index), "--port", "0"]
+    program = [sys.executable, "-m", "seesay", "serve", str(index), "--port", "0"]
     started = time.perf_counter()
     with subprocess.Popen(
         program, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: os.sched_setaffinity(0, {core})

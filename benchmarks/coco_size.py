@@ -67,7 +67,7 @@ def draw(folder: Path, splits: dict[str, int]) -> None:
 
 def measure(recipe: str, corpus: Path, images: int, out: Path) -> dict[str, Any]:
     """Train the first epoch, kill the command, and measure the one that resumes."""
-    command = [sys.executable, "-m", "seesay.cli", "train", f"coco/{recipe}", "--data", str(corpus)]
+    command = [sys.executable, "-m", "seesay", "train", f"coco/{recipe}", "--data", str(corpus)]
     command += ["--out", str(out), "--set", "encoders=[precomputed]", "--set", "schedule.epochs=2"]
     load, history = os.getloadavg()[0], out / "metrics.jsonl"
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:

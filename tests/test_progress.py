@@ -181,7 +181,7 @@ def test_a_terminal_is_given_no_escape_sequences_of_names(command, tmp_path):
     Image.new("RGB", (60, 40)).save(folder / "a\x1b]0;title\x07.png")
     (folder / "a\x1b]0;title\x07.txt").write_text("a black picture\n")
     parent, child = pty.openpty()
-    asked = [sys.executable, "-m", "seesay.cli", command, str(folder)]
+    asked = [sys.executable, "-m", "seesay", command, str(folder)]
     process = subprocess.run(asked, stdout=child, stderr=child, timeout=60)
     os.close(child)
     told = os.read(parent, 100_000)

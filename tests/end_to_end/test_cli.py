@@ -421,14 +421,14 @@ def test_a_query_is_no_markup(index: Path) -> None:
 
 
 def test_a_closed_pipe_makes_no_noise() -> None:
-    command = f"{sys.executable} -m seesay.cli recipes | true"
+    command = f"{sys.executable} -m seesay recipes | true"
     command += "; exit ${PIPESTATUS[0]}"  # nothing was wrong
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
     assert (done.stderr, done.returncode) == ("", 0)
 
 
 def test_json_is_utf_8_everywhere() -> None:
-    command = [sys.executable, "-m", "seesay.cli", "search", "missing 🐶.seesay", "dög", "--json"]
+    command = [sys.executable, "-m", "seesay", "search", "missing 🐶.seesay", "dög", "--json"]
     done = subprocess.run(
         command, capture_output=True, env=os.environ | {"PYTHONIOENCODING": "latin-1"}, timeout=60
     )

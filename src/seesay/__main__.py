@@ -1,4 +1,4 @@
-"""`python -m seesay.cli`."""
+"""`python -m seesay`."""
 
 from seesay.cli import main
 
