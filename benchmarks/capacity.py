@@ -29,8 +29,8 @@ from benchmarks._harness import arguments, report
 from benchmarks.search import Space, alone, fill
 from seesay.runs.run import Run
 from seesay.search import Index
+from seesay.search.index import open_store
 from seesay.search.neighbours import Neighbours
-from seesay.search.places import open_store
 
 _AT_ONCE = 50_000  # drawn
 _WARM = 20  # queries

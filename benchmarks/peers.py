@@ -120,8 +120,8 @@ def _search_row() -> dict[str, Any]:
     from sentence_transformers.util import dot_score, semantic_search
 
     from benchmarks.search import Space, fill
+    from seesay.search.index import create_store
     from seesay.search.neighbours import Neighbours
-    from seesay.search.places import create_store
 
     torch.set_num_threads(1)
     faiss.omp_set_num_threads(1)

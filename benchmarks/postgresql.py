@@ -34,8 +34,7 @@ from benchmarks._harness import arguments, report
 from benchmarks.search import DIM, Space, fill
 from seesay.arrays import Vectors
 from seesay.search.filters import Filter
-from seesay.search.index import Index
-from seesay.search.places import create_store
+from seesay.search.index import Index, create_store
 from seesay.search.postgresql import DatabaseStore
 from seesay.search.store import Store
 from seesay.search.thumbnails import Thumbnails

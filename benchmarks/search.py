@@ -25,11 +25,11 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from benchmarks._harness import arguments, peak_mib, report
 from seesay.arrays import Vectors
+from seesay.search.index import create_store, open_store
 from seesay.search.neighbours import Neighbours
 from seesay.search.photo import FileState
-from seesay.search.places import create_store, open_store
 from seesay.search.store import Store
-from seesay.search.writer import Content
+from seesay.search.tables import Content
 
 T = TypeVar("T")
 Search = Callable[[Vectors], NDArray[np.int64]]

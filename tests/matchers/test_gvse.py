@@ -22,7 +22,7 @@ from seesay.recipes.load import load_recipe
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary
 from seesay.search.index import Index
-from seesay.search.writer import Content
+from seesay.search.tables import Content
 from seesay.training.train import train
 from tests.search.stores import put_photos
 

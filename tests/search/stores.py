@@ -17,7 +17,7 @@ import pytest
 
 from seesay.search.photo import FileState
 from seesay.search.store import Store
-from seesay.search.writer import Content
+from seesay.search.tables import Content
 
 STORES = ("embedded", "postgresql")
 STATE = FileState(mtime_ns=7, size=9, ctime_ns=0)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from seesay.search import Index
-from seesay.search import cluster as cluster_module
+from seesay.search import update as update_module
 from seesay.search.update import NewPhoto
 from tests.encoders.images.test_cluster import WithoutRay
 from tools.scenes import write_scenes
@@ -40,7 +40,7 @@ def test_an_index_of_a_cluster_is_that_of_one_process(
     write_scenes(tmp_path / "scenes", images=12, seed=5)
     (photos / "broken.jpg").write_bytes(b"no image")
     (photos / "copy.jpg").write_bytes((photos / "scene_00000.jpg").read_bytes())
-    read, encoded, make = list[str](), list[str](), cluster_module.new_photos
+    read, encoded, make = list[str](), list[str](), update_module.new_photos
 
     def seen(*given: Any) -> Iterator[dict[str, NewPhoto]]:
         for made in make(*given):
@@ -48,22 +48,23 @@ def test_an_index_of_a_cluster_is_that_of_one_process(
             encoded.extend(path for path, photo in made.items() if photo.content is not None)
             yield made
 
-    monkeypatch.setattr(cluster_module, "new_photos", seen)
+    monkeypatch.setattr(update_module, "new_photos", seen)
     with Index.create(tmp_path / "alone") as alone, Index.create(tmp_path / "on") as on:
         for cluster, index in (("", alone), ("auto", on)):
             report = index.update_images(photos, cluster=cluster)
             assert (report.added, report.skipped[0][0], len(report.skipped)) == (13, "broken.jpg", 1)
-            assert sorted(read) == (sorted(file.name for file in photos.iterdir()) if cluster else [])
+            assert sorted(read) == sorted(file.name for file in photos.iterdir())
+            read.clear()
         assert len(list(Path(on.place).rglob("*.jpg"))) >= 12  # thumbnails
         (photos / "scene_00001.jpg").rename(photos / "scene_0000x.jpg")
         shutil.copy(photos / "scene_00002.jpg", photos / "again.jpg")
         (photos / "scene_00003.jpg").touch()
-        read.clear()
         encoded.clear()
         for cluster, index in (("", alone), ("auto", on)):
             report = index.update_images(photos, cluster=cluster)
             assert (report.moved, report.added, report.changed) == (1, 1, 0)
-        assert sorted(read) == ["again.jpg", "scene_00003.jpg", "scene_0000x.jpg"]
+            assert sorted(read) == ["again.jpg", "scene_00003.jpg", "scene_0000x.jpg"]
+            read.clear()
         assert not encoded  # all three are known
         assert known(on) == known(alone)
         hits = [index.search("a dog", k=50) for index in (alone, on)]

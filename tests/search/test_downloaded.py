@@ -12,7 +12,7 @@ import pytest
 from seesay.data.images import content_key
 from seesay.errors import SeesayError
 from seesay.search import Index
-from seesay.search.places import create_store
+from seesay.search.index import create_store
 from seesay.search.thumbnails import Thumbnails
 from tests.search.colours import Colours, gallery, opened, picture
 

@@ -10,11 +10,10 @@ from seesay.search import neighbours as files
 from seesay.search import store as stores
 from seesay.search.filters import Filter
 from seesay.search.hits import PageEnd
+from seesay.search.index import create_store
 from seesay.search.neighbours import Neighbours, scanned
-from seesay.search.places import create_store
-from seesay.search.sql_tables import AMONG_IDS
 from seesay.search.store import Store
-from seesay.search.writer import Content
+from seesay.search.tables import AMONG_IDS, Content
 from tests.search.stores import put_photos
 
 DIM = 32

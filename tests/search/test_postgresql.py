@@ -18,10 +18,9 @@ from seesay.cli import main
 from seesay.errors import MissingExtraError, SeesayError
 from seesay.search.filters import EVERYTHING, Filter
 from seesay.search.hits import PageEnd
-from seesay.search.index import Index
-from seesay.search.places import create_store, open_store, store_exists
+from seesay.search.index import Index, create_store, open_store, store_exists
 from seesay.search.store import Store
-from seesay.search.writer import Content
+from seesay.search.tables import Content
 from tests.search.colours import Colours, gallery
 from tests.search.stores import address, place, put_photos
 from tests.waiting import waited
@@ -173,7 +172,7 @@ def test_several_processes_read_and_one_updates(index: Index, tmp_path: Path) ->
 
 KILLED = """
 import os, sys
-from seesay.search.places import open_store
+from seesay.search.index import open_store
 with open_store(sys.argv[1]).sole_writer():
     os.kill(os.getpid(), 9)
 """

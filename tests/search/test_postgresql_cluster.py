@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 from seesay.errors import SeesayError
-from seesay.search.places import create_store
+from seesay.search.index import create_store
 from seesay.search.store import Store
-from seesay.search.writer import Content
+from seesay.search.tables import Content
 from tests.search.stores import put_photos
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")

@@ -17,10 +17,10 @@ from seesay.data.images import content_key
 from seesay.errors import SeesayError
 from seesay.search import Index
 from seesay.search.filters import Filter
+from seesay.search.index import create_store, open_store
 from seesay.search.photo import FileState
-from seesay.search.places import create_store, open_store
 from seesay.search.store import Store
-from seesay.search.writer import Content
+from seesay.search.tables import Content
 from tests.search.colours import Colours, gallery, opened
 from tests.search.stores import STATE, put_photos
 
@@ -122,8 +122,8 @@ def test_a_reader_sees_whole_transactions_while_a_writer_writes(store: Store) ->
 WRITER = """
 import sys, numpy as np
 from pathlib import Path
-from seesay.search.places import open_store
-from seesay.search.writer import Content
+from seesay.search.index import open_store
+from seesay.search.tables import Content
 from tests.search.stores import put_photos
 store = open_store(sys.argv[1])
 n = 0

@@ -10,9 +10,9 @@ from PIL import Image
 from seesay.data.images import DecodedImage, EncodedImage, content_key
 from seesay.errors import ImageError
 from seesay.search import Index
-from seesay.search.places import create_store
+from seesay.search.index import create_store
+from seesay.search.tables import Writer
 from seesay.search.thumbnails import HEIGHT, Thumbnails, make
-from seesay.search.writer import Writer
 from tests.search.colours import Colours, gallery, photo_of, picture
 
 

@@ -229,7 +229,7 @@ def _index_and_query(given: list[str]) -> tuple[str, str]:
 
 
 def _indexes_here() -> list[str]:
-    from seesay.search.places import store_exists
+    from seesay.search.index import store_exists
 
     return sorted(str(folder) for folder in Path().glob(f"*{SUFFIX}") if store_exists(folder))
 
@@ -391,7 +391,7 @@ def serve(
     import webbrowser
 
     from seesay.search import Index
-    from seesay.search.places import store_exists
+    from seesay.search.index import store_exists
     from seesay.web.app import announce, name_of
     from seesay.web.app import serve as run_server
     from seesay.web.security import Limits

@@ -19,7 +19,6 @@ from seesay.paths import check_folder, disk_errors, home_expanded, locked, open_
 from seesay.search.filters import EVERYTHING, Filter
 from seesay.search.hits import PageEnd, Ranked
 from seesay.search.neighbours import Neighbours
-from seesay.search.sql_tables import KINDS, Kind
 from seesay.search.sqlite_file import (
     closed_on_error,
     create_database,
@@ -30,7 +29,7 @@ from seesay.search.sqlite_file import (
     transaction,
 )
 from seesay.search.store import Store
-from seesay.search.writer import Connection
+from seesay.search.tables import KINDS, Connection, Kind
 
 FILE = "index.sqlite"  # in an index's folder
 

@@ -3,28 +3,84 @@
 from __future__ import annotations
 
 import json
+import time
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
 
 from seesay.data.images import content_key
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, naming_extras
 from seesay.paths import is_folder
 from seesay.runs.images import read_texts
 from seesay.runs.run import Run
 from seesay.search.folder_images import check_has_images, check_patterns, examine, images_in
 from seesay.search.photo import Root
-from seesay.search.places import create_store, open_store, store_exists, store_for_copy
 from seesay.search.preparing import finite
 from seesay.search.reader import DEFAULT_RUN, IndexReader, load_embedder
-from seesay.search.sql_tables import KINDS
 from seesay.search.sqlite_file import closed_on_error
+from seesay.search.store import Store
+from seesay.search.tables import KINDS, Content
 from seesay.search.thumbnails import Thumbnails
-from seesay.search.update import Progress, Update, UpdateReport
-from seesay.search.writer import Content
+from seesay.search.update import Progress, Update, UpdateReport, on_cluster
 
 _SENTENCES_AT_ONCE = 512
+
+
+def is_address(place: str | Path) -> bool:
+    """Return whether a place is that of a database, not a folder."""
+    return str(place).startswith(("postgresql:", "postgres:"))
+
+
+def store_exists(place: str | Path) -> bool:
+    """Return whether there is an index at a place; a kill before the first transaction leaves none."""
+    return _kind_of(place).exists(place)
+
+
+def create_store(place: str | Path, embedder: str, fingerprint: str, dim: int) -> Store:
+    """Create an empty store for the vectors of the run `embedder`, in a new folder or under a new address.
+
+    Raises:
+        SeesayError: there is one already, or it cannot be written.
+    """
+    about = {"embedder": embedder, "fingerprint": fingerprint, "dim": str(dim)}
+    state = {"identity": uuid.uuid4().hex, "generation": "0", "changed": str(time.time()), "last_id": "0"}
+    return _kind_of(place).create(place, about | state)
+
+
+def store_for_copy(place: str | Path, meta: Mapping[str, str]) -> Store:
+    """Return an empty store with the metadata of another one: a new one, or what a killed copy left.
+
+    Raises:
+        SeesayError: there is another index, or it cannot be written.
+    """
+    kind = _kind_of(place)
+    store = kind.open(place) if kind.exists(place) else kind.create(place, {**meta, "generation": "0"})
+    if (store.meta["identity"], store.generation()) != (meta["identity"], 0):
+        store.close()
+        raise SeesayError(f"{place}: already exists; copy to another place.")
+    return store
+
+
+def open_store(place: str | Path) -> Store:
+    """Open a store.
+
+    Raises:
+        SeesayError: there is none, it is not an index, damaged, or made by another version of seesay.
+    """
+    return _kind_of(place).open(place)
+
+
+def _kind_of(place: str | Path) -> type[Store]:
+    if is_address(place):
+        with naming_extras():
+            from seesay.search.postgresql import DatabaseStore
+
+            return DatabaseStore
+    from seesay.search.file_store import FileStore
+
+    return FileStore
 
 
 class Index(IndexReader):
@@ -221,8 +277,6 @@ class Index(IndexReader):
         if text:
             check_ocr()
         if cluster:
-            from seesay.search.cluster import on_cluster
-
             encoder = on_cluster(run, cluster)
         with self.store.sole_writer():
             self._record(run)

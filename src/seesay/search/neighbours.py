@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from seesay.paths import replacing
 from seesay.search.filters import EVERYTHING, Filter
 from seesay.search.hits import PageEnd, Ranked
-from seesay.search.sql_tables import Kind
+from seesay.search.tables import Kind
 
 if TYPE_CHECKING:
     from seesay.search.store import Store

@@ -27,10 +27,9 @@ from seesay.errors import SeesayError, first_line
 from seesay.search.filters import EVERYTHING, Filter
 from seesay.search.hits import PageEnd, Ranked
 from seesay.search.neighbours import next_page
-from seesay.search.sql_tables import AMONG_TEXTS, Kind, table_statements
 from seesay.search.sqlite_file import closed_on_error
 from seesay.search.store import Store
-from seesay.search.writer import Connection
+from seesay.search.tables import AMONG_TEXTS, Connection, Kind, table_statements
 
 VERSION = "seesay 3"
 """Of the tables, in the comment of their schema; others are rejected."""

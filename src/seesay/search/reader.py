@@ -28,8 +28,8 @@ from seesay.search.judging import Judge
 from seesay.search.photo import Photo, Root, root_of
 from seesay.search.preparing import PreparedQuery, embed_image, prepare_query
 from seesay.search.query import Indexed, Query
-from seesay.search.sql_tables import Kind
 from seesay.search.store import Store
+from seesay.search.tables import Kind
 from seesay.search.thumbnails import Thumbnails
 from seesay.text.words import description_in, english_for
 

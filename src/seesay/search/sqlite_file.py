@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from seesay.errors import SeesayError
 from seesay.paths import disk_errors, failure_of_disk
-from seesay.search.sql_tables import table_statements
+from seesay.search.tables import table_statements
 
 # "sees" in ASCII, in the header of the file, distinguishes an index from other SQLite files.
 APPLICATION_ID = 0x73656573

@@ -26,8 +26,7 @@ from seesay.errors import SeesayError
 from seesay.search.filters import EVERYTHING, Filter, words_read
 from seesay.search.hits import PageEnd, Ranked
 from seesay.search.photo import FileState, Photo, Root, is_possible
-from seesay.search.sql_tables import AMONG_IDS, AMONG_TEXTS, Kind
-from seesay.search.writer import Connection, Writer
+from seesay.search.tables import AMONG_IDS, AMONG_TEXTS, Connection, Kind, Writer
 
 if TYPE_CHECKING:
     from seesay.data.ocr import TextLine
@@ -93,17 +92,17 @@ class Store(ABC):
     @staticmethod
     @abstractmethod
     def exists(place: str | Path) -> bool:
-        """See `seesay.search.places.store_exists`."""
+        """See `seesay.search.index.store_exists`."""
 
     @classmethod
     @abstractmethod
     def create(cls, place: str | Path, meta: Mapping[str, str]) -> Self:
-        """Create an empty store with this metadata; see `seesay.search.places.create_store`."""
+        """Create an empty store with this metadata; see `seesay.search.index.create_store`."""
 
     @classmethod
     @abstractmethod
     def open(cls, place: str | Path) -> Self:
-        """See `seesay.search.places.open_store`."""
+        """See `seesay.search.index.open_store`."""
 
     def _damaged(self, what: str) -> SeesayError:
         """Return the error of impossible contents."""

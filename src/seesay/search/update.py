@@ -9,10 +9,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from seesay.data.images import DecodedImage, FileSource, content_key
+from seesay.encoders.images.cluster import Columns, Work, check_fingerprint, done_on_cluster
+from seesay.encoders.images.encode import sources_of
 from seesay.encoders.stores import CHUNK, in_threads
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from seesay.runs.run import Run
@@ -22,8 +25,8 @@ from seesay.search.folder_images import FolderImages
 from seesay.search.photo import FileState, Photo
 from seesay.search.preparing import is_finite
 from seesay.search.store import Store
+from seesay.search.tables import Content
 from seesay.search.thumbnails import Thumbnails
-from seesay.search.writer import Content
 
 if TYPE_CHECKING:
     from seesay.data.ocr import TextLine
@@ -345,3 +348,43 @@ def _embedded(images: Sequence[DecodedImage], embedder: Run) -> Iterator[NewPhot
 def _faulty(key: str, name: str, error: ImageError) -> NewPhoto:
     lasts = not isinstance(error, UnavailableImageError)
     return NewPhoto(key, fault=str(error).removeprefix(f"{name}: "), lasts=lasts)
+
+
+def on_cluster(run: Run, address: str) -> PhotoEncoder:
+    """Return a function that encodes photos on a cluster, see `done_on_cluster` for its address.
+
+    Workers load the run by name. Photos and runs must have the same paths on every node.
+    """
+    named = run.name, run.fingerprint
+    uses_gpu = any(source.uses_gpu for source in sources_of(run.encoders).values())
+
+    def encode(
+        file_of: Callable[[str], FileSource], files: Mapping[str, FileState], known: Collection[str]
+    ) -> Iterator[dict[str, NewPhoto]]:
+        items = ({"path": path, "file": file_of(path), "size": state.size} for path, state in files.items())
+        shared = *named, frozenset(known)
+        for block in done_on_cluster(address, _photos_on_node, shared, items, uses_gpu):
+            yield from block
+
+    return encode
+
+
+def _photos_on_node(shared: Any) -> Work:
+    """Return a function that encodes the files of a block.
+
+    `shared` are the name of the run, its expected fingerprint, and the content keys that need not be encoded.
+    """
+    from seesay.runs.load import load_run
+
+    name, fingerprint, known = shared
+    run = load_run(name)
+    check_fingerprint(name, run.fingerprint, fingerprint)
+
+    def encode(block: Columns) -> Iterator[dict[str, NewPhoto]]:
+        files = dict(zip(block["path"].tolist(), block["file"], strict=True))
+        sizes = zip(files, block["size"].tolist(), strict=True)
+        while some := list(islice(sizes, CHUNK)):  # for one thread: each core has a worker
+            states = {path: FileState(0, size, 0) for path, size in some}
+            yield from new_photos(run, files.__getitem__, states, known)
+
+    return encode

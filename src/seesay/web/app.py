@@ -28,8 +28,7 @@ from seesay import __version__
 from seesay.errors import ImageError, QueryError, SeesayError
 from seesay.grounding import GROUND_RUN, can_ground
 from seesay.paths import failure_of_disk
-from seesay.search.index import Index
-from seesay.search.places import is_address
+from seesay.search.index import Index, is_address
 from seesay.web import log_line
 from seesay.web.answers import Problem, failures, problem
 from seesay.web.observe import IndexMetrics, Observed, probe_routes
