@@ -37,9 +37,8 @@ from seesay.encoders.settings import EncoderSettings
 from seesay.metrics.ranks import embedding_ranks
 from seesay.metrics.recall import metrics_of
 from seesay.onnx import onnx_session
-from seesay.runs.images import join_features
+from seesay.runs.prepare import join_features, number_words
 from seesay.runs.run import Run
-from seesay.runs.sentences import number_words
 from seesay_weights.quantise import FOLDER, TOKENIZER
 from seesay_weights.quantise_cnn import export_lite
 from seesay_weights.quantise_minilm import export_minilm

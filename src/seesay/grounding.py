@@ -22,8 +22,8 @@ from seesay.paths import check_file, writing
 from seesay.runs.calibration import Calibration, known_share
 from seesay.runs.config import RunConfig, run_folder
 from seesay.runs.load import load_run
+from seesay.runs.prepare import PreparedSentences
 from seesay.runs.run import Run
-from seesay.runs.sentences import PreparedSentences
 from seesay.text.chunker import Chunk, noun_phrases
 from seesay.text.tokens import tokenize
 from seesay.text.vocabulary import UNKNOWN

@@ -8,7 +8,7 @@ from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 from seesay.errors import SeesayError
 from seesay.matchers import TwoBranchEmbedding, VSEPlusPlus
 from seesay.matchers.sentences import Sentences, as_sentences
-from seesay.runs.sentences import number_words
+from seesay.runs.prepare import number_words
 from seesay.text.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["a", "b", "c", "d", "e"])

@@ -14,12 +14,11 @@ from seesay.matchers.base import EmbeddingMatcher, PairMatcher
 from seesay.matchers.sentences import Sentences
 from seesay.protocols.base import Options, Result
 from seesay.protocols.evaluate import measure
-from seesay.protocols.scores import Embeddings, Scores
-from seesay.protocols.subject import RunSubject, Subject
+from seesay.protocols.subject import Embeddings, RunSubject, Scores, Subject
 from seesay.recipes.load import load_recipe
 from seesay.runs.inputs import Inputs
+from seesay.runs.prepare import number_words
 from seesay.runs.run import Run
-from seesay.runs.sentences import number_words
 from seesay.text.vocabulary import Vocabulary
 
 WORDS = [f"w{i}" for i in range(24)]

@@ -8,8 +8,7 @@ import pytest
 from seesay.errors import SeesayError
 from seesay.protocols.evaluate import measure
 from seesay.protocols.score_fusion import check_combination, chosen_weights, combine
-from seesay.protocols.scores import Scores
-from seesay.protocols.subject import Subject
+from seesay.protocols.subject import Scores, Subject
 from tests.protocols import drawn
 
 N, PER_IMAGE = 40, 3

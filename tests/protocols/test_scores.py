@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from seesay.protocols.scores import Embeddings, Scores
+from seesay.protocols.subject import Embeddings, Scores
 
 OWN = np.array([0, 0, 1, 2, 3, 3])
 

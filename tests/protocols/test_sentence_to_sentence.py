@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from seesay.errors import SeesayError
 from seesay.metrics import NO_ANSWER
-from seesay.protocols.sentence_to_sentence import sentence_ranks
+from seesay.protocols.standard import sentence_ranks
 from tests.protocols.drawn import measured
 
 

@@ -11,7 +11,7 @@ from seesay.data.corpus import Corpus
 from seesay.encoders.sentences.base import load_sentence_encoder
 from seesay.encoders.settings import EncoderSettings
 from seesay.recipes.load import load_recipe
-from seesay.runs.images import recipe_encoders
+from seesay.runs.prepare import recipe_encoders
 from seesay.runs.run import Run
 from seesay.runs.trained import new_matcher, save_weights
 from seesay.text.concepts import FILE, frequent_concepts, save_concepts

@@ -11,8 +11,7 @@ from rich.console import Console
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.protocols.base import Options, Result
 from seesay.protocols.evaluate import measure
-from seesay.protocols.scores import Scores
-from seesay.protocols.subject import Subject
+from seesay.protocols.subject import Scores, Subject
 from seesay.results.formats import Section, Table
 from seesay.results.terminal import print_result
 from tests.results.made import grounding, k_shot

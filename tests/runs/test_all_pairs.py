@@ -26,8 +26,8 @@ from seesay.runs import trained
 from seesay.runs.export import export_run
 from seesay.runs.inputs import Inputs
 from seesay.runs.onnx_backend import OnnxBackend, score_all_pairs
+from seesay.runs.prepare import PreparedSentences
 from seesay.runs.run import Run
-from seesay.runs.sentences import PreparedSentences
 from seesay.runs.trained import TorchBackend, new_matcher, save_weights
 from seesay.text.vocabulary import Vocabulary
 

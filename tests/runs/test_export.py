@@ -20,8 +20,8 @@ from seesay.matchers import ConceptClassifier, EmbeddingMatcher, PairMatcher, Se
 from seesay.runs.config import WEIGHTS, RunConfig, included_runs
 from seesay.runs.export import TOLERANCE, export_run, remove_export, try_export
 from seesay.runs.onnx_backend import OnnxBackend, score_all_pairs
+from seesay.runs.prepare import PreparedSentences
 from seesay.runs.run import Run
-from seesay.runs.sentences import PreparedSentences
 from seesay.runs.trained import save_weights
 from tests.matchers.test_registered import CASES, DIMS, VECTOR, WORDS
 from tests.runs.exporting import VARIANTS, drawn_run, save

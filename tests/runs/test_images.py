@@ -12,7 +12,7 @@ from PIL import Image
 
 from seesay.data.images import EncodedImage
 from seesay.errors import ImageError, SeesayError
-from seesay.runs.images import list_images, read_images
+from seesay.runs.prepare import list_images, read_images
 
 
 def test_every_kind_is_read_with_a_name(scenes: Path) -> None:

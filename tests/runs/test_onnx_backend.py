@@ -18,8 +18,8 @@ from seesay.paths import file_digest
 from seesay.runs.config import RunConfig, run_folder
 from seesay.runs.export import export_run
 from seesay.runs.onnx_backend import OnnxBackend, score_all_pairs
+from seesay.runs.prepare import PreparedSentences
 from seesay.runs.run import Run
-from seesay.runs.sentences import PreparedSentences
 from tests.matchers.test_registered import DIMS, VECTOR, WORDS
 from tests.runs.exporting import drawn_run
 
@@ -123,7 +123,7 @@ from pathlib import Path
 import numpy as np
 from seesay.runs.config import RunConfig
 from seesay.runs.onnx_backend import OnnxBackend
-from seesay.runs.sentences import PreparedSentences
+from seesay.runs.prepare import PreparedSentences
 
 folder = Path({str(run_folder("seesay-small"))!r})
 config = RunConfig.load(folder)

@@ -15,7 +15,7 @@ from seesay.errors import ImageError, SeesayError
 from seesay.matchers.settings import MatcherSettings
 from seesay.recipes.load import load_recipe
 from seesay.runs.config import included_runs, run_folder
-from seesay.runs.images import read_images, recipe_encoders
+from seesay.runs.prepare import read_images, recipe_encoders
 from seesay.runs.run import Run
 from seesay.runs.trained import save_weights
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from seesay.matchers.settings import MATCHERS
 from seesay.recipes.load import load_recipe
-from seesay.runs.sentences import PreparedSentences, count_cut
+from seesay.runs.prepare import PreparedSentences, count_cut
 
 
 def sentences(*lengths: int) -> PreparedSentences:

@@ -33,8 +33,8 @@ from seesay.recipes.schema import Recipe
 from seesay.results.rows import encoder_and_crops
 from seesay.runs.bundle import write_bundle
 from seesay.runs.config import run_recipe, save_recipe
+from seesay.runs.prepare import number_words
 from seesay.runs.run import Run
-from seesay.runs.sentences import number_words
 from seesay.runs.summary import TrainingSummary
 from seesay.search.index import Index
 from seesay.text.vocabulary import Vocabulary

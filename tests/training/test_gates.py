@@ -17,7 +17,7 @@ from seesay.errors import SeesayError
 from seesay.matchers.gvse import Gate, GateSettings
 from seesay.recipes.load import load_recipe
 from seesay.runs.inputs import Inputs
-from seesay.runs.sentences import number_words
+from seesay.runs.prepare import number_words
 from seesay.runs.summary import GateSummary
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.gates import (

@@ -15,7 +15,7 @@ from seesay.matchers.two_branch import SimilarityNetwork, TwoBranchEmbedding
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import Inputs
-from seesay.runs.sentences import PreparedSentences
+from seesay.runs.prepare import PreparedSentences
 from seesay.training.phrase_task import PhraseTask
 
 DIM = 4

@@ -284,8 +284,13 @@ PROTOCOLS: Registry[Protocol[Any]] = Registry(
         "seesay.protocols.concepts": ["concepts"],
         "seesay.protocols.grounding": ["grounding"],
         "seesay.protocols.k_shot": ["k-shot", "0-shot", "1-shot", "2-shot", "3-shot"],
-        "seesay.protocols.sentence_to_sentence": ["sentence-to-sentence"],
-        "seesay.protocols.standard": ["standard", "shared-sentences", "coco-1k", "coco-5k"],
+        "seesay.protocols.standard": [
+            "standard",
+            "shared-sentences",
+            "coco-1k",
+            "coco-5k",
+            "sentence-to-sentence",
+        ],
     },
 )
 

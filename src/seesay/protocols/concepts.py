@@ -14,7 +14,7 @@ from seesay.metrics.bootstrap import MeanSample
 from seesay.metrics.precision import PrecisionSample, average_precision, precisions_of_targets
 from seesay.protocols.base import Metrics, Options, Protocol, Result, Samples, register_protocol
 from seesay.protocols.subject import RunSubject
-from seesay.runs.images import join_features
+from seesay.runs.prepare import join_features
 from seesay.runs.run import Run
 from seesay.text.concepts import FILE, Concept, concept_targets, load_concepts
 

@@ -30,7 +30,7 @@ from seesay.metrics.grounding_recall import (
 from seesay.protocols.base import Options, Protocol, Result, Value, of_part, register_protocol
 from seesay.protocols.subject import RunSubject
 from seesay.runs.calibration import Calibration
-from seesay.runs.sentences import rows_of_each
+from seesay.runs.prepare import rows_of_each
 from seesay.text.concepts import nouns
 
 if TYPE_CHECKING:

@@ -27,8 +27,7 @@ from seesay.encoders.stores import stores_folder
 from seesay.errors import SeesayError
 from seesay.progress import progress
 from seesay.protocols.base import PROTOCOLS, Options, Result
-from seesay.protocols.scores import Scores
-from seesay.protocols.subject import Subject
+from seesay.protocols.subject import Scores, Subject
 from seesay.runs.inputs import run_inputs
 from seesay.runs.run import Run
 from seesay.text.chunker import noun_phrases

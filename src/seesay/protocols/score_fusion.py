@@ -20,8 +20,7 @@ from pydantic import JsonValue
 
 from seesay.errors import SeesayError
 from seesay.metrics.recall import metrics_of
-from seesay.protocols.scores import Matrix, Scores
-from seesay.protocols.subject import Subject
+from seesay.protocols.subject import Matrix, Scores, Subject
 
 Combination = Literal["mean", "learned"]
 

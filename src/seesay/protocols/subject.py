@@ -1,6 +1,7 @@
 """Subjects, which protocols measure: a split of a corpus with the scores of a run, or of another model.
 
-The latter, external scores, are its score matrix of the split, or its embeddings of images and sentences.
+Scores are a matrix, or vectors of images and sentences whose inner products they are. Those of another model
+are called external.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import JsonValue
 
 from seesay.arrays import Ints
@@ -20,21 +22,64 @@ from seesay.data.features import UNREADABLE, array_of
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import RetrievalSample
 from seesay.metrics.inputs import as_array
-from seesay.metrics.ranks import Ranks, first_of_repeated
+from seesay.metrics.ranks import Ranks, embedding_ranks, first_of_repeated, ranks, tiled
 from seesay.paths import home_expanded
 from seesay.progress import progress
-from seesay.protocols.scores import Embeddings, Matrix, Scores, Selection
-from seesay.runs.sentences import count_cut
+from seesay.runs.prepare import count_cut
 
 if TYPE_CHECKING:
     from seesay.data.corpus import Corpus
     from seesay.runs.inputs import Inputs
     from seesay.runs.run import Run
 
+Matrix: TypeAlias = NDArray[Any]  # real numbers, maybe memory-mapped
+Selection: TypeAlias = slice | NDArray[np.int64]  # of a split's images or sentences
+
 PAIR = ("images", "sentences")  # the names of the tables of embeddings
 
 _SUFFIXES = (".npy", ".npz")
 _FILES = re.compile(r"(?<=\.np[yz]),")  # between two of them
+
+
+class Embeddings(NamedTuple):
+    """Vectors of images (n, d) and sentences (m, d), whose inner products are their scores."""
+
+    images: Matrix
+    sentences: Matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """How well each of n images matches each of m sentences: a matrix (n, m), or embeddings."""
+
+    image_queries: Matrix | Embeddings  # the scores if images are the queries
+    sentence_queries: Matrix | Embeddings | None = None  # None if those of sentences are the same
+
+    def ranks(self, images: Selection, sentences: Selection, own: Ints) -> Ranks:
+        """Rank a part of the split; `own` is for each of its sentences the row of its image in the part."""
+
+        def part(scores: Matrix | Embeddings) -> Ranks:
+            if isinstance(scores, Embeddings):
+                return embedding_ranks(scores.images[images], scores.sentences[sentences], own)
+            return ranks(scores[images][:, sentences], own)
+
+        found = part(self.image_queries)
+        if self.sentence_queries is None:
+            return found
+        return Ranks(found.sentence, part(self.sentence_queries).image)
+
+    def by_direction(self) -> tuple[Matrix, Matrix]:
+        """Return the score matrices (n, m) of image queries and of sentence queries; often the same."""
+        of_images = _matrix(self.image_queries)
+        return of_images, of_images if self.sentence_queries is None else _matrix(self.sentence_queries)
+
+
+def _matrix(scores: Matrix | Embeddings) -> Matrix:
+    if not isinstance(scores, Embeddings):
+        return scores
+    precision = np.result_type(*scores, np.float32)
+    products: Matrix = tiled(scores.images, precision) @ tiled(scores.sentences, precision).T
+    return products[: len(scores.images), : len(scores.sentences)]
 
 
 class Subject:

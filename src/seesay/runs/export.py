@@ -27,8 +27,8 @@ from seesay.onnx import trace
 from seesay.paths import file_digest, replacing
 from seesay.runs.config import GRAPHS, WEIGHTS, Graph, RunConfig
 from seesay.runs.onnx_backend import PREFIX, OnnxBackend
+from seesay.runs.prepare import PreparedSentences
 from seesay.runs.run import Run
-from seesay.runs.sentences import PreparedSentences
 from seesay.runs.trained import TorchBackend
 
 TOLERANCE = 1e-4  # between outputs of PyTorch and of a graph, as a share of the largest where that exceeds 1

@@ -41,9 +41,8 @@ from seesay.errors import ImageError, SeesayError
 from seesay.paths import cache_dir, file_beside
 from seesay.progress import tell
 from seesay.runs.config import RunConfig
-from seesay.runs.images import recipe_encoders
+from seesay.runs.prepare import PreparedSentences, number_words, recipe_encoders, rows_of_each
 from seesay.runs.run import Run
-from seesay.runs.sentences import PreparedSentences, number_words, rows_of_each
 from seesay.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

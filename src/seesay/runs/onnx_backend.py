@@ -25,7 +25,7 @@ from seesay.onnx import compute, onnx_session
 from seesay.paths import file_digest, unusable
 from seesay.progress import Advance
 from seesay.runs.config import RUN, WEIGHTS, RunConfig
-from seesay.runs.sentences import PreparedSentences
+from seesay.runs.prepare import PreparedSentences
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession

@@ -46,16 +46,17 @@ from seesay.runs.config import (
     run_recipe,
     save_recipe,
 )
-from seesay.runs.images import (
+from seesay.runs.onnx_backend import OnnxBackend
+from seesay.runs.prepare import (
     ImageInput,
+    PreparedSentences,
     join_features,
     list_images,
+    number_words,
     read_images,
     read_texts,
     recipe_encoders,
 )
-from seesay.runs.onnx_backend import OnnxBackend
-from seesay.runs.sentences import PreparedSentences, number_words
 from seesay.text.vocabulary import Vocabulary
 from seesay.text.words import corrections, unknown_words
 

@@ -22,7 +22,7 @@ from seesay.matchers.settings import MATCHERS, MatcherInputs, MatcherSettings
 from seesay.paths import replacing, unusable
 from seesay.recipes.schema import Recipe
 from seesay.runs.config import RUN, WEIGHTS, RunConfig
-from seesay.runs.sentences import PreparedSentences
+from seesay.runs.prepare import PreparedSentences
 from seesay.text.vocabulary import Vocabulary
 
 _BATCH = 512  # images or sentences computed at a time

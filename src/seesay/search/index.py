@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 from seesay.data.images import content_key
 from seesay.errors import SeesayError, naming_extras
 from seesay.paths import is_folder
-from seesay.runs.images import read_texts
+from seesay.runs.prepare import read_texts
 from seesay.runs.run import Run
 from seesay.search.folder_images import check_has_images, check_patterns, examine, images_in
 from seesay.search.photo import Root

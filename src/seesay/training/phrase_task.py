@@ -20,7 +20,7 @@ from seesay.losses.base import Batch, Relations
 from seesay.matchers.sentences import Sentences
 from seesay.recipes.schema import Recipe, RegionSettings
 from seesay.runs.inputs import NEAR, Inputs
-from seesay.runs.sentences import rows_of_each
+from seesay.runs.prepare import rows_of_each
 from seesay.runs.summary import Size
 from seesay.training.sentence_task import fits
 from seesay.training.task import Task

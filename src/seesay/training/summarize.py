@@ -20,8 +20,7 @@ from seesay.metrics.inputs import refuse_nan
 from seesay.protocols.base import PROTOCOLS, Result
 from seesay.protocols.evaluate import measure, subject_of
 from seesay.protocols.grounding import GROUNDING, fit_boxes
-from seesay.protocols.scores import Matrix
-from seesay.protocols.subject import RunSubject
+from seesay.protocols.subject import Matrix, RunSubject
 from seesay.runs.calibration import Calibration, NothingToFitError, ScoreCalibration
 from seesay.runs.export import try_export
 from seesay.runs.inputs import run_inputs

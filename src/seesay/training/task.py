@@ -16,8 +16,8 @@ from seesay.protocols.base import Result
 from seesay.protocols.evaluate import measure_inputs
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import Inputs
+from seesay.runs.prepare import count_cut
 from seesay.runs.run import Run
-from seesay.runs.sentences import count_cut
 from seesay.runs.summary import Size
 
 

@@ -30,7 +30,7 @@ from seesay.encoders.towers import load_timm_network
 from seesay.losses.base import Batch
 from seesay.protocols.base import Result
 from seesay.recipes.schema import Recipe
-from seesay.runs.images import join_features
+from seesay.runs.prepare import join_features
 from seesay.runs.run import Run
 from seesay.runs.summary import Size
 from seesay.training.task import Task

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from seesay.matchers.projection import CLASSES
-from seesay.runs.sentences import PreparedSentences
+from seesay.runs.prepare import PreparedSentences
 from seesay_weights.class_pairs import ClassPairs
 
 WIDTH, COUNT = 64, 40

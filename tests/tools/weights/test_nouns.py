@@ -17,7 +17,7 @@ from seesay.matchers.base import EmbeddingMatcher
 from seesay.matchers.sentences import Sentences
 from seesay.recipes.load import load_recipe
 from seesay.runs.inputs import Inputs, split_inputs
-from seesay.runs.sentences import number_words
+from seesay.runs.prepare import number_words
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.train import train
 from seesay_weights.nouns import NounQueries

@@ -16,7 +16,7 @@ from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import Inputs
-from seesay.runs.sentences import PreparedSentences
+from seesay.runs.prepare import PreparedSentences
 from seesay.runs.summary import read_history
 from seesay.training.train import train
 from seesay_weights.other_corpus import OtherCorpus

@@ -17,7 +17,7 @@ from seesay.errors import SeesayError
 from seesay.losses import Batch, register_loss
 from seesay.matchers.projection import CLASSES
 from seesay.runs.inputs import prepare_texts
-from seesay.runs.sentences import PreparedSentences, rows_of_each
+from seesay.runs.prepare import PreparedSentences, rows_of_each
 from seesay.settings import Positive
 from seesay_weights.class_phrases import class_phrases
 from seesay_weights.drawn import DrawnLoss

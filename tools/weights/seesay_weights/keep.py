@@ -15,8 +15,8 @@ from seesay.losses import Batch, register_loss
 from seesay.matchers import EmbeddingMatcher
 from seesay.matchers.sentences import Sentences
 from seesay.runs.inputs import prepare_texts
+from seesay.runs.prepare import PreparedSentences
 from seesay.runs.run import Run
-from seesay.runs.sentences import PreparedSentences
 from seesay.settings import NonNegative, Positive
 from seesay_weights.class_phrases import class_phrases, with_article
 from seesay_weights.drawn import DrawnLoss

@@ -14,7 +14,7 @@ from torch import Tensor
 from seesay.data.readers import read_corpus
 from seesay.losses import Batch, register_loss
 from seesay.runs.inputs import Inputs, split_inputs
-from seesay.runs.sentences import rows_of_each
+from seesay.runs.prepare import rows_of_each
 from seesay.settings import NonNegative, Positive
 from seesay_weights.drawn import DrawnLoss
 from seesay_weights.nouns import loss_of_matches

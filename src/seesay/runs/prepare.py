@@ -1,8 +1,9 @@
-"""Images and sentences from callers, and the image features of a recipe or run."""
+"""Images and sentences from callers, prepared for a run: image features, word ids and sentence vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -19,8 +20,10 @@ from seesay.encoders.settings import EncoderSettings
 from seesay.errors import ImageError, SeesayError, first_line
 from seesay.paths import home_expanded
 from seesay.runs.config import RunConfig
+from seesay.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
+    from seesay.matchers.sentences import Sentences
     from seesay.recipes.schema import Recipe
 
 ImageInput: TypeAlias = str | Path | bytes | Image.Image | NDArray[np.uint8]
@@ -121,3 +124,66 @@ def recipe_encoders(
 def join_features(names: Sequence[str], arrays: Sequence[Arrays]) -> NDArray[np.float32]:
     """Concatenate the encoders' arrays with these names, (n, d)."""
     return np.concatenate([each[name] for each in arrays for name in names], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedSentences:
+    """m sentences, the NumPy counterpart of `seesay.matchers.Sentences`."""
+
+    words: NDArray[np.int64]  # all their word ids, one sentence after the other, (total,)
+    lengths: NDArray[np.int64]  # words in each, (m,), at least 1
+    vectors: NDArray[np.float32]  # of the sentence encoder, (m, d); (m, 0) without one
+
+    def __len__(self) -> int:
+        """Return the number of sentences."""
+        return len(self.lengths)
+
+    def take(self, rows: NDArray[np.int64]) -> PreparedSentences:
+        """Return the sentences with those row numbers, in that order."""
+        lengths = self.lengths[rows]
+        # Word j of the result is at j, less its sentence's start there, plus the start in `self.words`.
+        starts = (np.cumsum(self.lengths) - self.lengths)[rows] - (np.cumsum(lengths) - lengths)
+        places = np.repeat(starts, lengths) + np.arange(lengths.sum())
+        return PreparedSentences(self.words[places], lengths, self.vectors[rows])
+
+    def split(self, size: int) -> list[PreparedSentences]:
+        """Return the sentences in parts of at most `size`."""
+        return [self.take(np.arange(i, min(i + size, len(self)))) for i in range(0, len(self), size)]
+
+    def to_tensors(self, device: str = "cpu") -> Sentences:
+        """Return the same sentences for a matcher in PyTorch."""
+        import torch
+
+        from seesay.matchers.sentences import Sentences
+
+        parts = (torch.from_numpy(part) for part in (self.words, self.lengths, self.vectors))
+        return Sentences(*parts).to(device)
+
+
+def number_words(
+    texts: Sequence[str], vocabulary: Vocabulary, vectors: NDArray[np.float32] | None = None
+) -> PreparedSentences:
+    """Look up the word ids of sentences; `vectors` are those of the sentence encoder, if any."""
+    numbers = [vocabulary.encode(text) for text in texts]
+    words = np.fromiter((n for sentence in numbers for n in sentence), np.int64)
+    lengths = np.fromiter((len(sentence) for sentence in numbers), np.int64, len(numbers))
+    return PreparedSentences(
+        words, lengths, np.zeros((len(texts), 0), np.float32) if vectors is None else vectors
+    )
+
+
+def rows_of_each(owners: NDArray[np.int64], count: int) -> list[NDArray[np.int64]]:
+    """Return, for each of `count` images or other owners, the rows that are its own, in order.
+
+    >>> [rows.tolist() for rows in rows_of_each(np.array([2, 0, 2]), 3)]
+    [[1], [], [0, 2]]
+    """
+    order = np.argsort(owners, kind="stable")
+    return np.split(order, np.searchsorted(owners[order], np.arange(count + 1)))[1:-1]
+
+
+def count_cut(max_words: int | None, sentences: PreparedSentences) -> dict[str, int]:
+    """Return the number of truncated sentences and the maximum length; empty without a limit."""
+    if max_words is None:
+        return {}
+    return {"cut_sentences": int((sentences.lengths > max_words).sum()), "max_length": max_words}
