@@ -37,7 +37,6 @@ from seesay.search.filters import Filter
 from seesay.search.index import Index, create_store
 from seesay.search.postgresql import DatabaseStore
 from seesay.search.store import Store
-from seesay.search.thumbnails import Thumbnails
 from tests.search.stores import SERVER, server
 
 K = 10
@@ -89,10 +88,10 @@ def _written(address: str) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         for place in (f"{folder}/index", f"{address}#w{name}"):
             with closing(create_store(place, "benchmark", "0", DIM)) as store:
-                kept, processor, started = Thumbnails(store), time.process_time(), time.perf_counter()
+                processor, started = time.process_time(), time.perf_counter()
                 for start in range(0, PHOTOS, AT_ONCE):
                     fill(store, vectors[start : start + AT_ONCE], start)
-                    kept.keep({f"{i:032x}": thumbnail for i in range(start, start + AT_ONCE)})
+                    store.keep_thumbnails({f"{i:032x}": thumbnail for i in range(start, start + AT_ONCE)})
                 elapsed, processor = time.perf_counter() - started, time.process_time() - processor
             way = "PostgreSQL" if place.startswith(address) else "a folder"
             own = round(1e3 * processor / PHOTOS, 3)

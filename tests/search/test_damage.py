@@ -154,7 +154,7 @@ def test_an_index_that_was_deleted_or_replaced_takes_no_update(
         before = contents(folder)
         assert list(before) == ([folder / "index.sqlite"] if replaced else [])
         item = next(iter(index.store.photos().values()))
-        index.thumbnails.get(item.key, (photos / str(item.path)).read_bytes)
+        index.thumbnail(item)
         for use in (
             lambda: index.update_images(photos),
             lambda: index.add_sentences(["a dog"]),

@@ -5,15 +5,13 @@ from __future__ import annotations
 import sqlite3
 import struct
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from seesay.data.images import content_key
 from seesay.errors import SeesayError
 from seesay.search import Index
-from seesay.search.index import create_store
-from seesay.search.thumbnails import Thumbnails
 from tests.search.colours import Colours, gallery, opened, picture
 
 
@@ -54,13 +52,12 @@ def test_no_key_leads_out_of_the_folder_of_thumbnails(tmp_path: Path) -> None:
     other = tmp_path / "pictures" / "wedding.jpg"
     other.parent.mkdir()
     other.write_bytes(picture("white", format="JPEG"))
-    source = tmp_path / "red.png"
-    source.write_bytes(picture("red"))
-    thumbnails = Thumbnails(create_store(tmp_path / "there" / "index", "colours", "1", 4))
-    key = content_key(source.read_bytes())
-    made = thumbnails.get(key, source.read_bytes)
-    assert thumbnails.get("../../pictures/wedding", source.read_bytes) == made  # and not the other picture
-    thumbnails.drop(["../../pictures/wedding"])
+    with Index.create(tmp_path / "there" / "index", Colours()) as index:
+        index.update_images(gallery(tmp_path / "photos", "red.png"))
+        (item,) = index.store.photos().values()
+        elsewhere = replace(item, key="../../pictures/wedding")
+        assert index.thumbnail(elsewhere) == index.thumbnail(item)  # and not the other picture
+        index.store.drop_thumbnails([elsewhere.key])
     assert other.exists()
 
 
@@ -81,12 +78,12 @@ def test_thumbnails_that_came_with_an_index_are_not_shown(
 ) -> None:
     with opened(folder) as index:
         (item,) = index.store.photos().values()
-        made = index.thumbnails.get(item.key, (photos / "red.png").read_bytes)
+        made = index.thumbnail(item)
     for file in (folder / "thumbnails").rglob("*.jpg"):
         file.write_bytes(b"of somebody else")
     monkeypatch.setenv("SEESAY_CACHE", str(folder.parent / "cache of another user"))
     with Index.open(folder, Colours(), root=photos) as index:
-        assert index.thumbnails.get(item.key, (photos / "red.png").read_bytes) == made
+        assert index.thumbnail(item) == made
 
 
 @pytest.mark.parametrize("linked", ["file", "folder", "all"])
@@ -101,8 +98,8 @@ def test_links_among_the_thumbnails_are_not_followed(
         place.symlink_to(away, target_is_directory=away.is_dir())
         secret = away / file.relative_to(place) if away.is_dir() else away
         secret.write_bytes(b"secret")
-        assert index.thumbnails.get(item.key, (photos / str(item.path)).read_bytes) != b"secret"
-        index.thumbnails.drop([item.key])
+        assert index.thumbnail(item) != b"secret"
+        index.store.drop_thumbnails([item.key])
         assert secret.read_bytes() == b"secret"
 
 

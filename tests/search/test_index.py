@@ -17,10 +17,10 @@ from seesay.data.files import IMAGE_SUFFIXES, RAW_SUFFIXES
 from seesay.data.images import DecodedImage
 from seesay.errors import ImageError, QueryError, SeesayError, UnavailableImageError
 from seesay.search import folder_images
+from seesay.search.file_store import FileStore
 from seesay.search.index import Index
 from seesay.search.preparing import embed_image
 from seesay.search.query import Embedded, Image, Part, Query, Text
-from seesay.search.thumbnails import Thumbnails
 from tests.search import unprivileged
 from tests.search.colours import RGB, Colours, gallery, photo_of, picture, prepared
 from tests.search.stores import STORES, place
@@ -714,13 +714,13 @@ def test_a_name_that_no_index_can_have_is_one_line(tmp_path: Path) -> None:
 def test_thumbnails_of_deleted_photos_do_not_stay_after_a_kill(
     index: Index, photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(self: Thumbnails, keys: Sequence[str]) -> None:
+    def killed(self: FileStore, keys: Sequence[str]) -> None:
         raise KeyboardInterrupt
 
     index.update_images(photos)
     (photos / "red.png").unlink()
     with monkeypatch.context() as patch:
-        patch.setattr(Thumbnails, "drop", killed)
+        patch.setattr(FileStore, "drop_thumbnails", killed)
         with pytest.raises(KeyboardInterrupt):
             index.update_images(photos)
     index.update_images(photos)

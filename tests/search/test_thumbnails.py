@@ -7,47 +7,52 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from seesay.data.images import DecodedImage, EncodedImage, content_key
+from seesay.data.images import DecodedImage, EncodedImage
 from seesay.errors import ImageError
 from seesay.search import Index
-from seesay.search.index import create_store
+from seesay.search.photo import THUMBNAIL_HEIGHT, thumbnail_of
 from seesay.search.tables import Writer
-from seesay.search.thumbnails import HEIGHT, Thumbnails, make
 from tests.search.colours import Colours, gallery, photo_of, picture
 
 
 def test_large_images_shrink_and_small_ones_stay() -> None:
-    assert Image.open(io.BytesIO(make(photo_of(picture("red", size=(2000, 1000)))))).size == (
-        2 * HEIGHT,
-        HEIGHT,
+    assert Image.open(io.BytesIO(thumbnail_of(photo_of(picture("red", size=(2000, 1000)))))).size == (
+        2 * THUMBNAIL_HEIGHT,
+        THUMBNAIL_HEIGHT,
     )
-    assert Image.open(io.BytesIO(make(photo_of(picture("red", size=(9000, 500)))))).width == 4 * HEIGHT
-    assert Image.open(io.BytesIO(make(photo_of(picture("red", size=(60, 40)))))).size == (60, 40)
+    assert (
+        Image.open(io.BytesIO(thumbnail_of(photo_of(picture("red", size=(9000, 500)))))).width
+        == 4 * THUMBNAIL_HEIGHT
+    )
+    assert Image.open(io.BytesIO(thumbnail_of(photo_of(picture("red", size=(60, 40)))))).size == (60, 40)
 
 
 def test_made_once_and_dropped(tmp_path: Path) -> None:
-    source = tmp_path / "red.png"
-    source.write_bytes(picture("red"))
-    thumbnails = Thumbnails(create_store(tmp_path / "index", "colours", "1", 4))
-    key = content_key(source.read_bytes())
-    made = thumbnails.get(key, source.read_bytes)
-    source.unlink()
-    assert thumbnails.get(key, source.read_bytes) == made
-    thumbnails.drop([key, "never there"])
-    with pytest.raises(OSError):
-        thumbnails.get(key, source.read_bytes)
-    assert not thumbnails_in(tmp_path / "index")
+    photos = gallery(tmp_path / "photos", "red.png")
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(photos)
+        (item,) = index.store.photos().values()
+        index.store.drop_thumbnails([item.key, "never there"])
+        assert not thumbnails_in(tmp_path / "index")
+        made = index.thumbnail(item)
+        (photos / "red.png").unlink()
+        assert index.thumbnail(item) == made
+        index.store.drop_thumbnails([item.key])
+        with pytest.raises(OSError):
+            index.thumbnail(item)
+        assert not thumbnails_in(tmp_path / "index")
 
 
 def test_a_file_that_changed_is_not_kept_under_the_old_content(tmp_path: Path) -> None:
-    first, second = tmp_path / "a.png", tmp_path / "b.png"
-    for file in (first, second):
-        file.write_bytes(picture("red"))
-    key = content_key(first.read_bytes())
-    first.write_bytes(picture("blue"))
-    thumbnails = Thumbnails(create_store(tmp_path / "index", "colours", "1", 4))
-    assert thumbnails.get(key, first.read_bytes) == make(photo_of(picture("blue")))
-    assert thumbnails.get(key, second.read_bytes) == make(photo_of(picture("red")))
+    photos = gallery(tmp_path / "photos", "red.png", "sub/red.png")
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(photos)
+        first, second = sorted(index.store.photos().values(), key=lambda photo: photo.path)
+        assert first.key == second.key
+        index.store.drop_thumbnails([first.key])
+        (photos / first.path).write_bytes(picture("blue"))
+        assert index.thumbnail(first) == thumbnail_of(photo_of(picture("blue")))
+        assert index.thumbnail(second) == thumbnail_of(photo_of(picture("red")))
 
 
 class Few(Colours):
@@ -83,18 +88,22 @@ def test_their_size_does_not_depend_on_what_the_embedder_needs(tmp_path: Path) -
     with Index.create(tmp_path / "index", Few()) as index:
         index.update_images(tmp_path / "photos")
         [kept] = thumbnails_in(tmp_path / "index")
-        assert Image.open(kept).height == HEIGHT
+        assert Image.open(kept).height == THUMBNAIL_HEIGHT
         before = kept.read_bytes()
         kept.unlink()
-        assert index.thumbnails.get(content_key(photo.read_bytes()), photo.read_bytes) == before
+        (item,) = index.store.photos().values()
+        assert index.thumbnail(item) == before
 
 
 def test_no_image(tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(b"nothing")
-    with pytest.raises(ImageError):
-        Thumbnails(create_store(tmp_path / "index", "colours", "1", 4)).get(
-            "ab" * 16, (tmp_path / "x").read_bytes
-        )
+    photos = gallery(tmp_path / "photos", "red.png")
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(photos)
+        (item,) = index.store.photos().values()
+        index.store.drop_thumbnails([item.key])
+        (photos / "red.png").write_bytes(b"nothing")
+        with pytest.raises(ImageError):
+            index.thumbnail(item)
 
 
 @pytest.mark.parametrize("format", ["JPEG", "TIFF", "PNG", "WEBP"])
@@ -104,4 +113,4 @@ def test_sizes_are_of_the_upright_image(format: str) -> None:
     out = io.BytesIO()
     Image.new("RGB", (30, 20)).save(out, format, exif=turned)
     assert EncodedImage(out.getvalue(), "x").size == (20, 30)
-    assert Image.open(io.BytesIO(make(photo_of(out.getvalue())))).size == (20, 30)
+    assert Image.open(io.BytesIO(thumbnail_of(photo_of(out.getvalue())))).size == (20, 30)

@@ -290,8 +290,8 @@ def updates(stage: Stage, outcome: Outcome) -> tuple[Recorder, Trial]:
             contents = {(file.name, content_key(file.read_bytes())) for file in photos.iterdir()}
             found = {(item.path, item.key) for item in index.store.photos().values()}
             outcome.check(found == contents, f"{what}: other than the folder: {found ^ contents}")
-            for name, key in contents:
-                Image.open(io.BytesIO(index.thumbnails.get(key, (photos / name).read_bytes))).load()
+            for item in index.store.photos().values():
+                Image.open(io.BytesIO(index.thumbnail(item))).load()
 
     return recorder, check
 

@@ -117,36 +117,37 @@ class FileStore(Store):
             sweep(self.folder)  # what a killed writer left
             yield
 
-    def _thumbnail_file(self, name: str) -> Path | None:
-        """The file of a thumbnail; None if a link leads elsewhere."""
+    def _thumbnail_file(self, key: str) -> Path | None:
+        """The file of a content's thumbnail; None if it has no name, or a link leads elsewhere."""
+        name = self.thumbnail_name(key)
         file = self.folder.resolve() / "thumbnails" / name[:2] / f"{name}.jpg"
-        return file if file.resolve() == file else None
+        return file if name and file.resolve() == file else None
 
-    def thumbnail(self, name: str) -> bytes | None:
+    def thumbnail(self, key: str) -> bytes | None:
         """See `Store`."""
-        if (file := self._thumbnail_file(name)) is not None:
+        if (file := self._thumbnail_file(key)) is not None:
             with suppress(OSError), open_file(file, self.folder.resolve()) as kept:
                 return kept.readall()
         return None
 
-    def keep_thumbnails(self, named: Mapping[str, bytes]) -> None:
+    def keep_thumbnails(self, made: Mapping[str, bytes]) -> None:
         """See `Store`."""
 
-        def keep(name: str) -> None:
-            if (file := self._thumbnail_file(name)) is not None:
+        def keep(key: str) -> None:
+            if (file := self._thumbnail_file(key)) is not None:
                 with suppress(OSError, SeesayError):
                     self.check_in_place()
                     for folder in (file.parents[1], file.parent):  # not that of an index deleted meanwhile
                         folder.mkdir(exist_ok=True)
                     with replacing(file) as beside:
-                        beside.write_bytes(named[name])
+                        beside.write_bytes(made[key])
 
-        for _ in in_threads(keep, named):
+        for _ in in_threads(keep, made):
             pass  # they wait for the disk
 
-    def drop_thumbnails(self, names: Iterable[str]) -> None:
+    def drop_thumbnails(self, keys: Iterable[str]) -> None:
         """See `Store`."""
-        for file in filter(None, map(self._thumbnail_file, names)):
+        for file in filter(None, map(self._thumbnail_file, keys)):
             with suppress(OSError):
                 file.unlink(missing_ok=True)
 

@@ -22,7 +22,6 @@ from seesay.search.reader import DEFAULT_RUN, IndexReader, load_embedder
 from seesay.search.sqlite_file import closed_on_error
 from seesay.search.store import Store
 from seesay.search.tables import KINDS, Content
-from seesay.search.thumbnails import Thumbnails
 from seesay.search.update import Progress, Update, UpdateReport, on_cluster
 
 _SENTENCES_AT_ONCE = 512
@@ -223,13 +222,13 @@ class Index(IndexReader):
             SeesayError: there is an index, it cannot be written, or another process updates this one.
         """
         with self.store.sole_writer(), closing(store_for_copy(place, self.store.metadata())) as copy:
-            thumbnails, done, total = Thumbnails(copy), 0, sum(map(self.count, KINDS))
+            done, total = 0, sum(map(self.count, KINDS))
             with copy.write() as writer:
                 for table, rows in self.store.rows():
                     writer.insert(table, rows)
                     keys = [row[2] for row in rows if table == "vectors" and row[1] == "image"]
-                    kept = {key: self.thumbnails.kept(key) for key in keys}
-                    thumbnails.keep({key: data for key, data in kept.items() if data is not None})
+                    kept = {key: self.store.thumbnail(key) for key in keys}
+                    copy.keep_thumbnails({key: data for key, data in kept.items() if data is not None})
                     done += len(rows) * (table == "items")
                     if progress:
                         progress(done, total)
@@ -297,7 +296,7 @@ class Index(IndexReader):
                     writer.name_root(seen.alone)
                 for root in seen.roots:
                     writer.put_root(root)
-            update = Update(self.store, self.thumbnails, seen, run)
+            update = Update(self.store, seen, run)
             report = update.run(progress, encoder)
             self._judge.learn(run, bool(report.added or report.changed or report.deleted))
             self.store.settle("image")
@@ -337,7 +336,7 @@ class Index(IndexReader):
                 raise SeesayError(f"{folder}: not a folder of {self.place}; there is {folders}.")
             with self.store.write() as writer:
                 removed = writer.delete_root(found[0])
-                self.thumbnails.drop(writer.drop_orphans())
+                self.store.drop_thumbnails(writer.drop_orphans())
             self._judge.learn(run, bool(removed))
             self.store.settle("image")
             return removed

@@ -1,7 +1,11 @@
-"""A photo of an index, the folder that it is in, and its date: by its camera, its name, or else its file."""
+"""A photo of an index, its thumbnail, the folder that it is in, and its date.
+
+The date is by its camera, its name, or else its file.
+"""
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from collections.abc import Iterable
@@ -10,6 +14,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
+
+from PIL import Image
+
+from seesay.data.images import DecodedImage
+
+THUMBNAIL_HEIGHT = 440
+"""Pixels: twice the height of a row of the page, for screens of double density."""
 
 # The year comes first and has four digits, so that the day is not ambiguous; the time may follow.
 _DATE = re.compile(r"(?<!\d)((?:19|20)\d\d)([-_. ]?)([01]\d)\2([0-3]\d)(?!\d(?!\d{5}))")
@@ -115,6 +126,21 @@ def is_possible(path: Path) -> bool:
     # Windows has other limits; a path that it refuses is later reported as absent.
     fits = os.name == "nt" or (len(whole) < _LONGEST and max(map(len, names), default=0) <= _LONGEST_NAME)
     return path.is_absolute() and fits and b"\0" not in whole
+
+
+def thumbnail_of(photo: DecodedImage) -> bytes:
+    """Return an upright JPEG, at most `THUMBNAIL_HEIGHT` high and four times as wide; no photo grows."""
+    import cv2
+
+    height, width = photo.pixels.shape[:2]
+    scale = min(1.0, THUMBNAIL_HEIGHT / height, 4 * THUMBNAIL_HEIGHT / width)
+    size = max(1, round(scale * width)), max(1, round(scale * height))
+    # Down to half the size, linear interpolation uses every pixel, and takes an eighth of the time.
+    how = cv2.INTER_AREA if scale < 0.5 else cv2.INTER_LINEAR
+    small = photo.pixels if scale == 1 else cv2.resize(photo.pixels, size, interpolation=how)
+    out = io.BytesIO()
+    Image.fromarray(small).save(out, "JPEG", quality=82)
+    return out.getvalue()
 
 
 def dated(path: str, mtime_ns: int, taken: str) -> tuple[str, str]:

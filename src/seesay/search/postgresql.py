@@ -348,20 +348,21 @@ class DatabaseStore(Store):
             values = (*where.values, str(query.tolist()), 2 * count)
             return _scored(connection, near, values, query, count)
 
-    def thumbnail(self, name: str) -> bytes | None:
+    def thumbnail(self, key: str) -> bytes | None:
         """See `Store`."""
-        rows = self._rows("SELECT data FROM thumbnails WHERE name = ?", (name,), bytes)
+        rows = self._rows("SELECT data FROM thumbnails WHERE name = ?", (self.thumbnail_name(key),), bytes)
         return rows[0][0] if rows else None
 
-    def keep_thumbnails(self, named: Mapping[str, bytes]) -> None:
+    def keep_thumbnails(self, made: Mapping[str, bytes]) -> None:
         """See `Store`."""
-        with suppress(SeesayError), self._database.transaction("READ WRITE") as connection:
-            put = "INSERT INTO thumbnails VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET data = excluded.data"
-            connection.executemany(put, named.items())
+        put = "INSERT INTO thumbnails VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET data = excluded.data"
+        if named := [(name, data) for key, data in made.items() if (name := self.thumbnail_name(key))]:
+            with suppress(SeesayError), self._database.transaction("READ WRITE") as connection:
+                connection.executemany(put, named)
 
-    def drop_thumbnails(self, names: Iterable[str]) -> None:
+    def drop_thumbnails(self, keys: Iterable[str]) -> None:
         """See `Store`."""
-        if found := list(names):
+        if found := list(filter(None, map(self.thumbnail_name, keys))):
             with self._database.transaction("READ WRITE") as connection:
                 connection.execute(f"DELETE FROM thumbnails WHERE name {AMONG_TEXTS}", (json.dumps(found),))
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.images import DecodedImage, read_image
+from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.errors import QueryError, SeesayError
 from seesay.paths import is_folder, open_file
 from seesay.runs.run import Run
@@ -25,12 +26,11 @@ from seesay.search.duplicates import stacks
 from seesay.search.filters import EVERYTHING, Filter, content_words
 from seesay.search.hits import Answer, Hit, PageEnd, TextHit
 from seesay.search.judging import Judge
-from seesay.search.photo import Photo, Root, root_of
+from seesay.search.photo import Photo, Root, root_of, thumbnail_of
 from seesay.search.preparing import PreparedQuery, embed_image, prepare_query
 from seesay.search.query import Indexed, Query
 from seesay.search.store import Store
 from seesay.search.tables import Kind
-from seesay.search.thumbnails import Thumbnails
 from seesay.text.words import description_in, english_for
 
 DEFAULT_RUN = "seesay-small"
@@ -70,7 +70,6 @@ class IndexReader:
     ) -> None:
         self.store = store
         self._confirmed = dict(roots or {})
-        self.thumbnails = Thumbnails(store)
         self._embedder: Run | None = None
         self._loading = threading.Lock()
         self._judge = Judge(store)
@@ -329,8 +328,21 @@ class IndexReader:
         return [[photos[id_] for id_ in group] for group in sorted(whole, key=lambda ids: (-len(ids), ids))]
 
     def thumbnail(self, photo: Photo) -> bytes:
-        """Return the thumbnail of an image, see `Thumbnails.get`."""
-        return self.thumbnails.get(photo.key, lambda: self.read_image(photo))
+        """Return the thumbnail of an image, made of its file and kept if it is missing.
+
+        Raises:
+            ImageError: the image cannot be decoded.
+            OSError: see `open_image`.
+        """
+        if (kept := self.store.thumbnail(photo.key)) is not None:
+            return kept
+        from seesay.data.decoders import PHOTOS  # pydantic is slow to import, and no search needs it
+
+        decoded = PHOTOS.decode(self.read_image(photo), "the image", SHARED_SIDE)
+        made = thumbnail_of(decoded)
+        if decoded.key == photo.key:  # otherwise the file has changed since it was indexed
+            self.store.keep_thumbnails({photo.key: made})
+        return made
 
     def read_image(self, photo: Photo) -> bytes:
         """Return the bytes of the file of an image; see `open_image` and `seesay.data.images.read_image`."""

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
+from seesay.seal import seal
 from seesay.search.filters import EVERYTHING, Filter, words_read
 from seesay.search.hits import PageEnd, Ranked
 from seesay.search.photo import FileState, Photo, Root, is_possible
@@ -142,17 +143,24 @@ class Store(ABC):
     def sole_writer(self) -> AbstractContextManager[None]:
         """Exclude other updates; raise a SeesayError while there is one."""
 
-    @abstractmethod
-    def thumbnail(self, name: str) -> bytes | None:
-        """Return the thumbnail with a name of hexadecimal digits, or None without one."""
+    def thumbnail_name(self, key: str) -> str:
+        """Return the name of the thumbnail of a content, its seal; empty if this user's key cannot be read.
+
+        Thumbnails in a copied index are therefore never found, and no content key leads elsewhere.
+        """
+        return seal(self.meta["identity"], f"thumbnail {key}")
 
     @abstractmethod
-    def keep_thumbnails(self, named: Mapping[str, bytes]) -> None:
-        """Keep thumbnails if that is possible; without the right to write, they are made each time."""
+    def thumbnail(self, key: str) -> bytes | None:
+        """Return the thumbnail of a content, if it is kept."""
 
     @abstractmethod
-    def drop_thumbnails(self, names: Iterable[str]) -> None:
-        """Delete the thumbnails that there are."""
+    def keep_thumbnails(self, made: Mapping[str, bytes]) -> None:
+        """Keep thumbnails, by content key; without the right to write, they are made each time."""
+
+    @abstractmethod
+    def drop_thumbnails(self, keys: Iterable[str]) -> None:
+        """Delete the thumbnails of removed contents."""
 
     @abstractmethod
     def settle(self, kind: Kind) -> None:

@@ -15,18 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from seesay.data.images import DecodedImage, FileSource, content_key
 from seesay.encoders.images.cluster import Columns, Work, check_fingerprint, done_on_cluster
-from seesay.encoders.images.encode import sources_of
+from seesay.encoders.images.encode import SHARED_SIDE, sources_of
 from seesay.encoders.stores import CHUNK, in_threads
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from seesay.runs.run import Run
-from seesay.search import thumbnails
 from seesay.search.filters import folded_words
 from seesay.search.folder_images import FolderImages
-from seesay.search.photo import FileState, Photo
+from seesay.search.photo import FileState, Photo, thumbnail_of
 from seesay.search.preparing import is_finite
 from seesay.search.store import Store
 from seesay.search.tables import Content
-from seesay.search.thumbnails import Thumbnails
 
 if TYPE_CHECKING:
     from seesay.data.ocr import TextLine
@@ -46,7 +44,7 @@ class NewPhoto:
     Attributes:
         key: of the content; "" if the file cannot be read.
         content: for the index; None if it has that content, or it cannot be used.
-        thumbnail: see `seesay.search.thumbnails.make`.
+        thumbnail: see `thumbnail_of`.
         fault: why it cannot be used; "" if it can.
         lasts: whether the fault lasts until the file changes. Other files are tried again.
     """
@@ -109,7 +107,7 @@ def read_sentences(path: Path) -> list[str]:
 class Update:
     """One update of an index, whose store has recorded the folders that were seen."""
 
-    def __init__(self, store: Store, thumbnails: Thumbnails, seen: FolderImages, embedder: Run) -> None:
+    def __init__(self, store: Store, seen: FolderImages, embedder: Run) -> None:
         self._started = time.perf_counter()
         self._report = UpdateReport(
             skipped=list(seen.skipped),
@@ -119,7 +117,7 @@ class Update:
         self._store = store
         self._seen = seen
         self._files = seen.files
-        self._embedder, self._thumbnails = embedder, thumbnails
+        self._embedder = embedder
         self._skipped = store.skipped()
         self._before = {photo.path: photo for photo in store.photos().values()}
         self._gone: dict[str, list[Photo]] = defaultdict(list)  # by content key, for files that moved
@@ -174,7 +172,9 @@ class Update:
             writer.put_skipped(unusable)
             for root in self._seen.roots:
                 writer.set_not_read(root, self._seen.not_read[root.name])
-            self._thumbnails.drop(writer.drop_orphans())  # before the commit, after which their keys are lost
+            self._store.drop_thumbnails(
+                writer.drop_orphans()
+            )  # before the commit, after which their keys are lost
         self._report.deleted += len(gone)
 
     def read_texts(self, progress: Progress | None) -> None:
@@ -242,7 +242,7 @@ class Update:
             writer.put_skipped(lasting)
         self._report.skipped += [(path, photo.fault) for path, photo in faulty.items()]
         self._report.deleted += len(lasting.keys() & self._before.keys())
-        self._thumbnails.keep({key: each.thumbnail for key, each in contents.items() if each.thumbnail})
+        self._store.keep_thumbnails({key: each.thumbnail for key, each in contents.items() if each.thumbnail})
 
     def _moved(self, contents: Mapping[str, str]) -> dict[int, str]:
         """Count files in the report, by path with their content keys; return paths of moved photos by id."""
@@ -314,7 +314,7 @@ def _encoded(contents: Sequence[tuple[str, str, bytes]], embedder: Run) -> Itera
     """Decode photos and embed them, as many at a time as fit into memory."""
     from seesay.data.decoders import PHOTOS  # pydantic is slow to import, and no search needs it
 
-    images, side = list[DecodedImage](), max(embedder.side, thumbnails.SIDE)
+    images, side = list[DecodedImage](), max(embedder.side, SHARED_SIDE)
     for key, name, data in contents:
         try:
             images.append(PHOTOS.decode(data, name, side, key=key))
@@ -340,7 +340,7 @@ def _embedded(images: Sequence[DecodedImage], embedder: Run) -> Iterator[NewPhot
     for image, vector in zip(images, vectors, strict=True):
         if is_finite(vector) and vector.any():
             content = Content(vector, image.size, image.taken)
-            yield NewPhoto(image.key, content, thumbnails.make(image))
+            yield NewPhoto(image.key, content, thumbnail_of(image))
         else:
             yield NewPhoto(image.key, fault="the matcher returned no embedding.")
 
