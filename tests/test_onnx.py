@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -51,6 +52,30 @@ def test_a_network_is_exported_once_in_evaluation_mode(cache: Path) -> None:
 def test_named_axes_are_free() -> None:
     session = onnx_session(export(axes={"x": {1: "width"}, "y": {1: "width"}}), threads=1)
     assert session.run(None, {"x": np.zeros((2, 9), np.float32)})[0].shape == (2, 9)
+
+
+def test_a_network_computes_while_another_one_is_opened() -> None:
+    example = [np.zeros((1, 4), np.float32)]
+    is_opening, goes_on = threading.Event(), threading.Event()
+
+    def slow() -> nn.Module:
+        is_opening.set()
+        goes_on.wait()
+        return nn.Softmax(dim=-1)
+
+    ready, other = (Packaged(name, slow, example, ["x"], ["y"]) for name in ("ready", "other"))
+    goes_on.set()
+    ready.run({"x": example[0]})
+    is_opening.clear()
+    goes_on.clear()
+    with ThreadPoolExecutor(2) as threads:
+        opened = threads.submit(other.run, {"x": example[0]})
+        is_opening.wait()
+        try:
+            assert threads.submit(ready.run, {"x": example[0]}).result(60)[0].shape == (1, 4)
+        finally:
+            goes_on.set()
+        assert opened.result()[0].shape == (1, 4)
 
 
 def test_a_failed_export_leaves_nothing_behind(cache: Path) -> None:

@@ -54,9 +54,9 @@ class Session:
         Raises:
             SeesayError: the file is damaged, or it must be exported first and PyTorch is missing.
         """
-        with _opening:
-            if self._session is None:
-                self._session = _opened(self.file(), self._threads, self._arena)
+        if self._session is None:  # otherwise this call would wait for other networks, too
+            with _opening:
+                self._session = self._session or _opened(self.file(), self._threads, self._arena)
         return compute(self._session, inputs, outputs)
 
 
