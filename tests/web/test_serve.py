@@ -243,6 +243,30 @@ def test_headers_and_bodies_are_sent_without_waiting_for_each_other(index_path: 
 Server = uvicorn.Server
 
 
+def test_a_request_that_outlasts_the_shutdown_is_answered_503_and_fills_no_log(
+    index_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_begun, goes_on = threading.Event(), threading.Event()
+
+    def search(*_: object) -> list[object]:
+        has_begun.set()
+        goes_on.wait()
+        return []
+
+    monkeypatch.setattr("seesay.search.Index.search", search)
+    monkeypatch.setattr("seesay.web.app._SHUTDOWN_SECONDS", 0.1)
+    with ThreadPoolExecutor(1) as client:
+        try:
+            with serving(index_path) as port:
+                address = f"http://127.0.0.1:{port}/api/v1/search?q=red"
+                response = client.submit(httpx.get, address, timeout=60)
+                has_begun.wait()
+        finally:
+            goes_on.set()
+        assert response.result().status_code == 503
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_malformed_requests_fill_no_log(index_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
     with serving(index_path) as port:

@@ -6,6 +6,7 @@ put a reverse proxy in front of a server that strangers can reach.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
 import math
@@ -351,11 +352,11 @@ class Guard:
                     clock.deadline = anyio.current_time() + self._limits.seconds
 
                 await self._app(scope, receive, starting)
-        except TimeoutError:
+        except (TimeoutError, asyncio.CancelledError):  # uvicorn cancels what outlasts its shutdown
             if started:  # the server closes the connection, which tells the client
                 log_line(f"{scope['path']}: not sent to its end, which took too long.")
             else:
-                busy = problem(503, "This took too long; the server is busy. Try again.", _LATER)
+                busy = problem(503, "This took too long; the server is busy or stopping. Try again.", _LATER)
                 await busy(scope, receive, send)
 
 
