@@ -276,6 +276,7 @@ def test_steps_take_the_place_of_epochs(tmp_path: Path) -> None:
     assert (by_steps.schedule.epochs, by_steps.schedule.steps) == (None, 500)
     assert any("over 500 steps" in line for line in by_steps.departures)
     assert load_recipe("irmatch-s", changes={"schedule": {"steps": 500}}) == by_steps
+    assert load_recipe("irmatch-s", changes=["steps=null"]).schedule.epochs == 15  # the recipe's own
     for changes in (["steps=5", "epochs=5"], ["schedule={steps: 5, epochs: 5}"]):
         with pytest.raises(SeesayError, match="key 'schedule': epochs and steps both say how long"):
             load_recipe("irmatch-s", changes=changes)

@@ -33,7 +33,7 @@ from seesay.training.table import TableRuns, measure_table
 from seesay.training.tasks import task_for
 from seesay.training.train import train
 from tests.concept_heads import write_head
-from tests.training.steps import counted_steps
+from tests.training.steps import cosine, counted_steps
 
 CHANGES = [
     "encoders=[efficientnet-lite0]",
@@ -102,6 +102,15 @@ def test_an_interrupted_run_ends_as_it_would_have(run: Run, corpus: Corpus, tmp_
     resumed = train(recipe, corpus, tmp_path / "run", resume=True)
     for key, value in run.matcher.state_dict().items():
         torch.testing.assert_close(resumed.matcher.state_dict()[key], value, rtol=0, atol=0)
+
+
+def test_heads_of_folds_learn_for_as_many_steps_as_the_run(corpus: Corpus, tmp_path: Path) -> None:
+    schedule = ["matcher.folds=2", "schedule={steps: 4, shape: cosine}"]
+    with counted_steps() as rates:
+        train(
+            load_recipe("concepts", changes=[*CHANGES[:2], *CHANGES[4:], *schedule]), corpus, tmp_path / "run"
+        )
+    assert rates == pytest.approx(3 * cosine(0.01, 4))  # an epoch has three
 
 
 def test_sentences_without_content_words_leave_nothing_to_learn(corpus: Corpus, tmp_path: Path) -> None:

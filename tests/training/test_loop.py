@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 from seesay.runs.summary import TrainingSummary
 from seesay.training.train import train
+from tests.training.steps import cosine, counted_steps
 
 SMALL = ("encoders=[efficientnet-lite0]", "matcher.dim=24", "matcher.word_dim=8", "batch_size=64")
 
@@ -19,6 +22,23 @@ def test_patience_stops(corpus: Corpus, tmp_path: Path) -> None:
     changes = [*SMALL, "schedule.epochs=50", "schedule.patience=1", "optimizer.lr=1e-7"]
     train(load_recipe("irmatch-s", changes=changes), corpus, tmp_path / "run")
     assert TrainingSummary.load(tmp_path / "run").epochs < 50
+
+
+def test_the_rate_falls_step_by_step_where_epochs_have_different_numbers(
+    corpus: Corpus, tmp_path: Path
+) -> None:
+    """Mini-batches of whole images, which have one to five sentences."""
+    seen = Counter[int]()
+    kept = [
+        each
+        for each in corpus.sentences
+        if not seen.update([each.image]) and seen[each.image] <= 1 + each.image % 5
+    ]
+    changes = [*SMALL[:3], "batch_size=4", "sampler=images", "schedule={steps: 150, shape: cosine}"]
+    with counted_steps() as rates:
+        recipe = load_recipe("irmatch-s", changes=[*changes, "optimizer.lr=0.001"])
+        train(recipe, replace(corpus, sentences=tuple(kept)), tmp_path / "run")
+    assert rates == pytest.approx(cosine(0.001, 150))
 
 
 def test_a_loss_that_is_not_a_number_stops(corpus: Corpus, tmp_path: Path) -> None:

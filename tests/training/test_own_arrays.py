@@ -19,6 +19,7 @@ from seesay.runs.config import WEIGHTS
 from seesay.runs.inputs import NEAR, Inputs, split_inputs
 from seesay.runs.run import Run
 from seesay.text.vocabulary import Vocabulary
+from seesay.training.summarize import compared_with_included
 from seesay.training.table import TableRuns, measure_table
 from seesay.training.train import train
 from tests.training.published_layouts import PROPOSALS, write_boxes
@@ -236,3 +237,15 @@ def test_phrases_without_a_box_near_theirs_are_left_out_of_training(
     assert f"{lost} of {whole} phrases of split 'train' are left out" in capsys.readouterr().err
     for phrase, region in zip(inputs.corpus.sentences, inputs.true_region, strict=True):
         assert iou(inputs.regions[phrase.image].boxes[region][None], phrase.box[None]) >= NEAR
+
+
+def test_a_run_of_arrays_is_compared_with_nothing_if_no_image_can_be_read(
+    drawn: Path, tmp_path: Path
+) -> None:
+    images = tmp_path / "images"
+    images.mkdir()
+    for number in range(sum(SPLITS.values())):
+        (images / f"{number}.jpg").write_bytes(b"no image")
+    corpus = read_corpus(drawn, images=images)
+    recipe = load_recipe("sco-ctx", changes=[f"encoders=[{CONTEXT}]", "matcher.dim=8", "schedule.epochs=1"])
+    assert compared_with_included(train(recipe, corpus, tmp_path / "run"), corpus) is None

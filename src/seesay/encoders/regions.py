@@ -378,14 +378,14 @@ def fill_regions(
         what = f"{content_key(data)} {count} {nms} ".encode() + np.asarray(extra, "<f4").tobytes()
         return hashlib.blake2b(what, digest_size=16).hexdigest(), (data, image.name, extra)
 
-    def compute(content: tuple[bytes, str, Boxes], _: Sequence[int]) -> list[Rows]:
+    def prepare(content: tuple[bytes, str, Boxes], _: Sequence[int]) -> list[Rows]:
         data, name, extra = content
         pixels = decode(data, name)
         boxes = np.concatenate([encoder.propose(pixels, count, nms), np.reshape(extra, (-1, 4))])
         return [{"boxes": boxes, "features": encoder.encode(pixels, boxes).astype(np.float16)}]
 
     # Computed where other encoders only prepare, so that one image is in memory at a time.
-    encoding = Encoding(read, compute, lambda _, computed: computed)
+    encoding = Encoding(read, prepare, lambda _, computed: computed)
     filled = fill("Regions", list(zip(images, extras, strict=True)), [store], encoding)
     none = Regions(np.zeros((0, 4), np.float32), np.zeros((0, encoder.dim), np.float16))
     regions = [none if key is None else Regions(**store[key]) for key in filled.keys]

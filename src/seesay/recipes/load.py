@@ -73,7 +73,8 @@ def load_recipe(
         change = _with_mapping(each, values, name, corpus, settings_of)
         by_key[change.key] = str(change)
         values = _with_change(values, change)
-        if (other := _INSTEAD.get(change.key)) and other not in by_key:
+        other = _INSTEAD.get(change.key)
+        if other and other not in by_key and change.value is not None:
             values = _with_change(values, Change(other, None))
     if by_key:
         values["changes"] = [by_key[key] for key in sorted(by_key)]  # a mapping before the keys in it

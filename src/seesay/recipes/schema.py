@@ -105,11 +105,9 @@ class ScheduleSettings(Settings):
         """Return the number of epochs, the last of which may be a part of one, of so many mini-batches."""
         return self.epochs or ceil((self.steps or 0) / max(batches, 1))
 
-    def share(self, epoch: int, step: int, batches: int) -> float:
-        """Return the share of training that is over after `step` of the mini-batches of an epoch from 1."""
-        if self.epochs is not None:
-            return (epoch - 1 + step / batches) / self.epochs
-        return ((epoch - 1) * batches + step) / (self.steps or 1)
+    def share(self, epochs: float, steps: int) -> float:
+        """Return the share of training that is over after so many epochs, which took so many steps."""
+        return steps / self.steps if self.steps is not None else epochs / (self.epochs or 1)
 
 
 class WordSettings(Settings):

@@ -100,13 +100,17 @@ def _trained(task: ConceptTask, run: Run, epochs: int, learned: np.ndarray) -> n
     torch.manual_seed(recipe.seed)
     classifier = recipe.matcher.build(MatcherInputs(task.image_dims, task.targets.shape[1] + 1))
     classifier.to(run.device).train()
-    steps = Steps(recipe, classifier)
+    steps, over = Steps(recipe, classifier), 0
     for epoch in range(1, epochs + 1):
         batches = task.batches(epoch)
         for step, some in enumerate(batches):
+            share = recipe.schedule.share(epoch - 1 + step / len(batches), over)
+            if share >= 1:  # the last epoch of a schedule of steps may be a part of one
+                break
             if len(batch := some[learned[some]]):
                 loss = torch.stack(task.losses(classifier, batch, run.device)).sum()
-                steps.take(loss, recipe.schedule.share(epoch, step, len(batches)))
+                steps.take(loss, share)
+            over += 1
     return (classifier if steps.average is None else steps.average.module).eval()
 
 

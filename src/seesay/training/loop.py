@@ -223,7 +223,7 @@ class Loop:
                 loss = torch.stack(losses).sum()
                 if on_cpu:
                     self._check(loss.item())
-                self.steps.take(loss, schedule.share(epoch, step, whole))
+                self.steps.take(loss, schedule.share(epoch - 1 + step / whole, self.state.steps))
                 self.state.steps += 1
                 total += loss.detach() / len(losses)
                 advance(1)

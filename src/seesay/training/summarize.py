@@ -14,6 +14,7 @@ import torch
 from seesay import __version__
 from seesay.arrays import Mask
 from seesay.data.corpus import Corpus
+from seesay.errors import SeesayError
 from seesay.losses.softmax import DistillationLoss
 from seesay.matchers.base import EmbeddingMatcher
 from seesay.metrics.inputs import refuse_nan
@@ -181,7 +182,11 @@ def compared_with_included(run: Run, corpus: Corpus) -> Result | None:
     if any(image.source is None for image in mine.corpus.images):
         return None
     included = load_run(_INCLUDED)
-    both = ((run, mine), (included, run_inputs(included, mine.corpus, "val")))
+    try:
+        theirs_of = run_inputs(included, mine.corpus, "val")
+    except SeesayError:  # a run of precomputed features needs no image, and none of these can be read
+        return None
+    both = ((run, mine), (included, theirs_of))
     ours, theirs = (measure(RunSubject(each, inputs, "val"), "standard") for each, inputs in both)
     if ours.content != theirs.content:  # one of them has skipped an image
         return None
