@@ -40,6 +40,7 @@ from seesay.matchers.mcnn import LEVELS, MAX_LENGTH, MatchingCNN
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.two_branch import SimilarityNetwork
 from seesay.runs.onnx_backend import score_all_pairs
+from seesay.runs.prepare import PreparedSentences
 from seesay.runs.trained import TorchBackend
 
 SIMILARITY = "similarity network"
@@ -72,9 +73,9 @@ def sentences_as_of_flickr8k(count: int, name: str) -> Sentences:
 
 def encoded(matcher: PairMatcher, images: Tensor, sentences: Sentences) -> tuple[Tensor, Tensor]:
     """Encode both sides in batches, as runs do."""
-    order = torch.split(torch.arange(len(sentences)), 512)
-    read = torch.cat([matcher.encode_sentences(sentences.take(rows)) for rows in order])
-    return matcher.encode_images(images), read
+    parts = (part.numpy() for part in (sentences.words, sentences.lengths, sentences.vectors))
+    batches = [batch.to_tensors() for batch in PreparedSentences(*parts).split(512)]
+    return matcher.encode_images(images), torch.cat(list(map(matcher.encode_sentences, batches)))
 
 
 def all_pairs(matcher: PairMatcher, images: Tensor, sentences: Sentences) -> NDArray[np.float32]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from seesay.runs.run import Run
     from seesay.search.hits import Hit
     from seesay.search.index import Index
-    from seesay.training.epochs import Callback
+    from seesay.training.loop import Callback
 
 __version__ = "0.1.0"
 __all__ = [

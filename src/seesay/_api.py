@@ -17,7 +17,7 @@ from seesay.runs.load import load_run
 from seesay.runs.run import Run
 
 if TYPE_CHECKING:
-    from seesay.training.epochs import Callback
+    from seesay.training.loop import Callback
 
 __all__ = ["evaluate", "load", "train"]
 

@@ -61,3 +61,11 @@ def multiplies_bfloat16(device: str) -> bool:
         return torch.cuda.get_device_capability(device)[0] >= 8  # of Ampere; older ones emulate it
     capabilities: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()
     return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
+
+
+def fits(device: str, size: int) -> bool:
+    """Return whether that many bytes may be kept on a device: at most half of the free memory of a GPU."""
+    import torch
+
+    where = torch.device(device)
+    return where.type != "cuda" or size <= torch.cuda.mem_get_info(where)[0] // 2

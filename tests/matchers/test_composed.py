@@ -16,6 +16,7 @@ from seesay.matchers.sentences import Sentences
 from seesay.matchers.settings import MATCHERS, MatcherInputs, MatcherSettings
 from seesay.runs.onnx_backend import score_all_pairs
 from seesay.runs.trained import TorchBackend
+from tests.matchers.taken import taken
 
 WORDS, IMAGE, VECTOR = 40, 24, 7
 NETWORK = MATCHERS["similarity-network"](image_hidden=12, sentence_hidden=12, dim=8, head=(6,))
@@ -58,7 +59,7 @@ def test_scores_are_the_sum_of_the_members(
             assert isinstance(member, PairMatcher)
             for j in range(len(lengths)):
                 for i in range(images):
-                    alone = member(features[i : i + 1], texts.take(torch.tensor([j])))
+                    alone = member(features[i : i + 1], taken(texts, [j]))
                     expected[i, j] += alone.item()
         x, y = model.encode_images(features), model.encode_sentences(texts)
         assert np.allclose(model(features, texts), expected, atol=1e-4)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from seesay.matchers.sco import Decoder
 from seesay.matchers.sentences import Sentences
+from tests.matchers.taken import taken
 
 Array = NDArray[np.float64]
 WORDS, WORD_DIM, DIM = 5, 3, 6  # the unknown word and four others; the mark is number 5
@@ -128,4 +129,4 @@ def test_a_batch_is_decoded_like_each_image(decoder: Decoder, table: Tensor) -> 
     assert ((together.words > 0) & (together.words < WORDS)).all()
     for row, vector in enumerate(vectors):
         alone = decoder.greedy(vector[None], table, max_length=5)
-        assert torch.equal(together.take(torch.tensor([row])).words, alone.words)
+        assert torch.equal(taken(together, [row]).words, alone.words)

@@ -24,6 +24,7 @@ from seesay.runs.summary import TrainingSummary
 from seesay.search.index import Index
 from seesay.search.tables import Content
 from seesay.training.train import train
+from tests.matchers.taken import taken
 from tests.search.stores import put_photos
 
 COUNT, F, H, T, S = 5, 7, 6, 3, 4  # instances, their width, dim, steps, sentence_dim
@@ -313,7 +314,7 @@ class Prepared(Run):
         embed = self.matcher.query_sentences if query else self.matcher.embed_sentences
         # An index asks for sentences of its own too, to learn which scores are by chance.
         rows = [int(text) if text.isdigit() else len(text) % M for text in sentences]
-        return embed(self.sentences.take(torch.tensor(rows))).numpy()
+        return embed(taken(self.sentences, rows)).numpy()
 
     @torch.inference_mode()
     def embed_photos(self, photos, query=False):

@@ -22,6 +22,7 @@ from seesay.runs.onnx_backend import score_all_pairs
 from seesay.runs.trained import TorchBackend
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.words import PretrainedVectors
+from tests.matchers.taken import taken
 
 Array = NDArray[np.float64]
 IMAGE, WORDS = 7, 40
@@ -102,8 +103,7 @@ def test_all_pairs_are_the_pairs_one_by_one(level: str) -> None:
     with torch.inference_mode():
         x, y = model.encode_images(images), model.encode_sentences(texts)
         alone = [
-            [model(image[None], texts.take(torch.tensor([j]))).item() for j in range(len(texts))]
-            for image in images
+            [model(image[None], taken(texts, [j])).item() for j in range(len(texts))] for image in images
         ]
         for block in (1, 6, 1000):
             assert np.allclose(
@@ -138,13 +138,13 @@ def test_the_other_sentences_of_a_batch_never_change_a_score(lengths: list[int],
     with torch.inference_mode():
         together = model(images, texts)
         for j in range(len(texts)):
-            alone = model(images, texts.take(torch.tensor([j])))
+            alone = model(images, taken(texts, [j]))
             assert torch.allclose(together[:, j], alone[:, 0], atol=1e-5)
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_no_images_or_no_sentences_make_an_empty_matrix(level: str) -> None:
-    model, some, none = network(level), sentences(3, 40), sentences(3).take(torch.arange(0))
+    model, some, none = network(level), sentences(3, 40), taken(sentences(3), [])
     assert model(torch.randn(0, IMAGE), some).shape == (0, 2)
     assert model(torch.randn(5, IMAGE), none).shape == (5, 0)
     assert model.encode_sentences(none).shape[1:] == model.encode_sentences(some).shape[1:]

@@ -26,6 +26,7 @@ from seesay.matchers import (
     VSEPlusPlus,
 )
 from seesay.matchers.settings import MATCHERS, MatcherInputs, MatcherSettings
+from tests.matchers.taken import taken
 
 DIMS, WORDS, VECTOR, IMAGES = (9, 6), 20, 8, 4
 INPUTS = MatcherInputs(DIMS, WORDS, VECTOR)
@@ -108,7 +109,7 @@ def test_forward_gives_a_score_for_each_pair(kind: str) -> None:
     assert scores.unique().numel() > 1
     torch.testing.assert_close(matcher(images()[:1], TEXTS), scores[:1], atol=1e-5, rtol=1e-5)
     assert matcher(images(n=0), TEXTS).shape == (0, len(TEXTS))
-    assert matcher(images(), TEXTS.take(torch.arange(0))).shape == (IMAGES, 0)
+    assert matcher(images(), taken(TEXTS, [])).shape == (IMAGES, 0)
     assert [each.shape for each in matcher.training_scores(images(), TEXTS)] == [scores.shape] * (
         2 if kind == "projection" else 1
     )
@@ -207,7 +208,7 @@ def test_padding_and_other_sentences_never_change_a_score(
     assert torch.equal(scores, matcher(images(), texts))
     if kind in NEEDS_NO_VECTORS:
         assert torch.equal(scores, matcher(images(), (padded, texts.lengths)))
-    alone = [matcher(images(), texts.take(torch.tensor([row]))) for row in range(len(texts))]
+    alone = [matcher(images(), taken(texts, [row])) for row in range(len(texts))]
     torch.testing.assert_close(scores, torch.cat(alone, dim=1), atol=1e-5, rtol=1e-4)
 
 

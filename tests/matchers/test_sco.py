@@ -13,6 +13,7 @@ from seesay.errors import SeesayError
 from seesay.matchers.sco import SCO, GenerationSettings
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.settings import MATCHERS, MatcherInputs
+from tests.matchers.taken import taken
 
 CONTEXT, CONCEPTS, DIM, WORDS = 7, 4, 6, 9
 Array = NDArray[np.float64]
@@ -85,7 +86,7 @@ def test_the_sentence_vector_is_the_state_after_the_last_word() -> None:
     model, (_, sentences) = network(), pairs()
     lstm, embedding = model.reader.lstm, model.reader.embedding
     for row in range(len(sentences)):
-        words = sentences.take(torch.tensor([row])).words
+        words = taken(sentences, [row]).words
         state = unit(lstm(embedding(words)[:, None])[0][-1, 0].detach().numpy())
         assert np.allclose(model.embed_sentences(sentences)[row].detach(), state, atol=1e-6)
 

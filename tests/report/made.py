@@ -16,7 +16,7 @@ from seesay.runs.run import Run
 from seesay.runs.trained import new_matcher, save_weights
 from seesay.text.concepts import FILE, frequent_concepts, save_concepts
 from seesay.text.vocabulary import Vocabulary
-from seesay.training.tasks import task_for
+from seesay.training.sentence_task import task_for
 
 _HEAD = (
     "name: {name}\ncorpus: flickr8k\nabout: small\nbatch_size: 40\nschedule: {{epochs: 2}}\nmin_count: 2\n"

@@ -30,6 +30,7 @@ from seesay.runs.prepare import PreparedSentences
 from seesay.runs.run import Run
 from seesay.runs.trained import TorchBackend, new_matcher, save_weights
 from seesay.text.vocabulary import Vocabulary
+from tests.matchers.taken import taken
 
 IMAGE, WORDS, VECTOR = 7, 40, 5
 TRAINED = (*LEVELS, "similarity", "ensemble")
@@ -83,10 +84,7 @@ def one_by_one(matcher: PairMatcher, images: int, lengths: list[int]) -> Tensor:
     features = torch.randn(images, IMAGE, generator=torch.Generator().manual_seed(4))
     texts = sentences(lengths)
     return torch.tensor(
-        [
-            [float(matcher(image[None], texts.take(torch.tensor([j])))) for j in range(len(texts))]
-            for image in features
-        ]
+        [[float(matcher(image[None], taken(texts, [j]))) for j in range(len(texts))] for image in features]
     )
 
 

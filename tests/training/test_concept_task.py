@@ -29,8 +29,8 @@ from seesay.text.concepts import frequent_concepts, load_concepts
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.composed import MEMBERS
 from seesay.training.concept_task import held_out_scores, save_held_out, score_held_out
+from seesay.training.sentence_task import task_for
 from seesay.training.table import TableRuns, measure_table
-from seesay.training.tasks import task_for
 from seesay.training.train import train
 from tests.concept_heads import write_head
 from tests.training.steps import cosine, counted_steps

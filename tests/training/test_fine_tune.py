@@ -39,7 +39,7 @@ from seesay.runs.summary import TrainingSummary
 from seesay.search.index import Index
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.composed import MEMBERS
-from seesay.training.tasks import task_for
+from seesay.training.sentence_task import task_for
 from seesay.training.train import train
 from seesay.training.tuning import FromPixels, PixelsTask
 from tests.fit_torchvision import fit_torchvision

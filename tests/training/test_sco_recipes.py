@@ -24,8 +24,9 @@ from seesay.results.rows import encoder_and_crops
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.text.vocabulary import Vocabulary
-from seesay.training.tasks import task_for
+from seesay.training.sentence_task import task_for
 from seesay.training.train import train
+from tests.matchers.taken import taken
 
 pytestmark = pytest.mark.slow  # a decoder is trained for each row of the table
 
@@ -112,7 +113,7 @@ def test_the_loss_is_matching_and_the_weight_times_generation(corpus: Corpus) ->
     )
     generation = 0.0
     for row in range(len(images)):
-        one = sentences.take(torch.tensor([row]))
+        one = taken(sentences, [row])
         generation += matcher.generation_loss(features[row : row + 1], one, 0.0).item()  # type: ignore[operator]
     assert loss.item() == pytest.approx((matching + generation) / len(images), rel=1e-4)
     by_chance = np.log(len(vocabulary) + 1) * (sentences.lengths + 1).sum().item()

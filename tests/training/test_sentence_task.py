@@ -20,8 +20,7 @@ from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.runs.summary import read_history
 from seesay.text.vocabulary import Vocabulary
-from seesay.training.sentence_task import SentenceTask, Teacher
-from seesay.training.tasks import task_for
+from seesay.training.sentence_task import SentenceTask, Teacher, task_for
 from seesay.training.train import train
 from tests.results.made import RESULT
 from tools.scenes import write_scenes

@@ -11,8 +11,7 @@ from torch import nn
 from seesay.data.corpus import Corpus
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import OptimizerSettings, ScheduleSettings
-from seesay.training.epochs import Callback
-from seesay.training.loop import Steps, averaged, lr_factor, new_optimizer
+from seesay.training.loop import Callback, Steps, averaged, lr_factor, new_optimizer
 from seesay.training.train import train
 
 

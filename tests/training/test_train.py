@@ -28,7 +28,7 @@ from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.runs.summary import CorpusPlace, TrainingSummary, is_finished, list_runs
-from seesay.training.epochs import Callback
+from seesay.training.loop import Callback
 from seesay.training.train import train
 from tests.training.steps import counted_steps
 from tests.training.test_callbacks import SMALL

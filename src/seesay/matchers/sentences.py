@@ -120,15 +120,6 @@ class Sentences:
         words = (starts[None, :] + places[:, None])[there]
         return PackedSequence(vectors[words], there.sum(dim=1).cpu(), order, torch.argsort(order))
 
-    def take(self, chosen: Tensor) -> Sentences:
-        """Return the chosen sentences, in that order; `chosen` is (k,) int64."""
-        lengths = self.lengths[chosen]
-        starts = (self.lengths.cumsum(0) - self.lengths)[chosen]
-        # Word j of the result is word j - (the first position of its sentence) of that sentence.
-        shift = torch.repeat_interleave(starts - (lengths.cumsum(0) - lengths), lengths)
-        places = torch.arange(int(lengths.sum()), device=lengths.device) + shift
-        return Sentences(self.words[places], lengths, self.vectors[chosen])
-
     def with_unknown(self, share: float) -> Sentences:
         """Return the sentences with a random share of their words replaced by the unknown word."""
         if not share or not self.words.numel():

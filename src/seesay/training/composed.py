@@ -31,13 +31,11 @@ from seesay.runs.trained import new_matcher, save_weights
 from seesay.text.concepts import FILE as CONCEPTS
 from seesay.text.concepts import save_concepts
 from seesay.training.concept_task import with_concept_runs
-from seesay.training.epochs import Callback, OnEpochEnd, running
 from seesay.training.gates import train_gates
-from seesay.training.loop import CHECKPOINT, Loop, has_epochs
-from seesay.training.sentence_task import SentenceTask
+from seesay.training.loop import CHECKPOINT, Callback, Loop, OnEpochEnd, has_epochs, running
+from seesay.training.sentence_task import SentenceTask, task_for
 from seesay.training.summarize import finish, summarize
 from seesay.training.task import Task
-from seesay.training.tasks import task_for
 from seesay.training.tuning import FromPixels, PixelsTask, load_tunable
 from seesay.training.words import check_begun, with_own_vectors
 

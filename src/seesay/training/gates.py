@@ -36,8 +36,7 @@ from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
 from seesay.runs.summary import GateSummary
 from seesay.text.vocabulary import rarest_words, word_counts
-from seesay.training.epochs import OnEpochEnd
-from seesay.training.loop import Steps, copied
+from seesay.training.loop import OnEpochEnd, Steps, copied
 
 SCALES = (1.0, 0.5, 0.25, 0.125)
 SHIFTS = (0.0, -0.5, 0.5, -1.0, 1.0)

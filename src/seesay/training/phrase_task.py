@@ -15,6 +15,7 @@ from torch import Tensor
 
 from seesay.arrays import Ints
 from seesay.data.boxes import iou
+from seesay.device import fits
 from seesay.errors import SeesayError
 from seesay.losses.base import Batch, Relations
 from seesay.matchers.sentences import Sentences
@@ -22,7 +23,6 @@ from seesay.recipes.schema import Recipe, RegionSettings
 from seesay.runs.inputs import NEAR, Inputs
 from seesay.runs.prepare import rows_of_each
 from seesay.runs.summary import Size
-from seesay.training.sentence_task import fits
 from seesay.training.task import Task
 
 FAR = 0.3  # the IoU with the true region below which a region is a negative one

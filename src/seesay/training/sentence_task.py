@@ -1,9 +1,10 @@
-"""Image-sentence retrieval as a training task."""
+"""Image-sentence retrieval as a training task, and the choice of a recipe's task."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from seesay.data.corpus import Corpus
 from seesay.data.summary import shared_sentences
+from seesay.device import fits
 from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import SeesayError
 from seesay.losses.base import Batch, Positions
@@ -21,12 +23,14 @@ from seesay.matchers.sentences import Sentences
 from seesay.protocols.base import Result
 from seesay.protocols.evaluate import measure_inputs
 from seesay.recipes.schema import Recipe
-from seesay.runs.inputs import Inputs, run_inputs
+from seesay.runs.inputs import Inputs, run_inputs, split_inputs
 from seesay.runs.load import load_run
 from seesay.runs.run import Run
 from seesay.runs.summary import Size
 from seesay.samplers import SAMPLERS
 from seesay.text.vocabulary import Vocabulary
+from seesay.training.concept_task import ConceptTask, with_held_out_concepts
+from seesay.training.phrase_task import PhraseTask
 from seesay.training.task import Task
 from seesay.training.words import learned_words
 
@@ -49,12 +53,6 @@ class TrainImages:
         if self._features.device.type == "cpu" and fits(device, self._features.nbytes):
             self._features = self._features.to(device)
         return self._features[torch.from_numpy(rows).to(self._features.device)].to(device).float()
-
-
-def fits(device: str, size: int) -> bool:
-    """Return whether that many bytes may be kept on a device: at most half of the free memory of a GPU."""
-    where = torch.device(device)
-    return where.type != "cuda" or size <= torch.cuda.mem_get_info(where)[0] // 2
 
 
 class Teacher:
@@ -208,3 +206,28 @@ class SentenceTask(Task):
             for name, value in run.matcher.metrics(features, sentences).items():
                 total[name] = total.get(name, 0.0) + value * len(some) / len(images)
         return total
+
+
+def task_for(
+    recipe: Recipe,
+    corpus: Corpus,
+    vocabulary: Vocabulary,
+    encoder: SentenceEncoder | None,
+    run: Path | None = None,
+) -> Task:
+    """Create the recipe's task on a corpus, encoding missing features.
+
+    `run` is the folder of the run that is trained, which may hold weights of its image encoders.
+
+    Raises:
+        SeesayError: the recipe is for another kind of corpus, or a split has nothing that can be used.
+    """
+    for split in ("train", "val"):
+        corpus.split(split)  # raises an error if it is missing, before images are encoded
+    train, val = (split_inputs(recipe, corpus, split, vocabulary, encoder, run) for split in ("train", "val"))
+    if corpus.has_boxes:
+        return PhraseTask(recipe, train, val)
+    if recipe.matcher.predicts_concepts:
+        return ConceptTask(recipe, train, val, vocabulary)
+    train = with_held_out_concepts(recipe, train, run)
+    return SentenceTask(recipe, train, val, vocabulary, encoder, corpus)

@@ -26,11 +26,10 @@ from seesay.text.concepts import FILE as CONCEPTS
 from seesay.text.concepts import save_concepts
 from seesay.training.composed import MEMBERS, train_composed
 from seesay.training.concept_task import ConceptTask, keep_concepts, score_held_out, with_concept_runs
-from seesay.training.epochs import Callback, running
-from seesay.training.loop import CHECKPOINT, Loop, has_epochs, solve
+from seesay.training.loop import CHECKPOINT, Callback, Loop, has_epochs, running, solve
+from seesay.training.sentence_task import task_for
 from seesay.training.summarize import finish, summarize
 from seesay.training.task import Task
-from seesay.training.tasks import task_for
 from seesay.training.words import (
     PretrainedVectors,
     check_recipe,
