@@ -19,8 +19,7 @@ from seesay.search.folder_images import check_has_images, check_patterns, examin
 from seesay.search.photo import Root
 from seesay.search.preparing import finite
 from seesay.search.reader import DEFAULT_RUN, IndexReader, load_embedder
-from seesay.search.sqlite_file import closed_on_error
-from seesay.search.store import Store
+from seesay.search.store import Store, closed_on_error
 from seesay.search.tables import KINDS, Content
 from seesay.search.update import Progress, Update, UpdateReport, on_cluster
 

@@ -27,8 +27,7 @@ from seesay.errors import SeesayError, first_line
 from seesay.search.filters import EVERYTHING, Filter
 from seesay.search.hits import PageEnd, Ranked
 from seesay.search.neighbours import next_page
-from seesay.search.sqlite_file import closed_on_error
-from seesay.search.store import Store
+from seesay.search.store import Store, closed_on_error
 from seesay.search.tables import AMONG_TEXTS, Connection, Kind, table_statements
 
 VERSION = "seesay 3"

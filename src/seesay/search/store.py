@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,19 @@ _META = {  # that each index has
     "dim": "[1-9][0-9]{0,5}",
     "identity": "[0-9a-f]{32}",
 }
+
+
+Opened = TypeVar("Opened", bound=Any)
+
+
+@contextmanager
+def closed_on_error(opened: Opened) -> Iterator[Opened]:
+    """Yield what was opened, and close it if the rest of opening an index fails."""
+    try:
+        yield opened
+    except BaseException:
+        opened.close()
+        raise
 
 
 class Store(ABC):

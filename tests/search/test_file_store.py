@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from seesay.errors import SeesayError
+from seesay.search.file_store import database_exists, open_database
 from seesay.search.filters import EVERYTHING
 from seesay.search.index import create_store, open_store
-from seesay.search.sqlite_file import database_exists, open_database
 from seesay.search.store import Store
 from seesay.search.tables import Content
 from tests.search.stores import put_photos
