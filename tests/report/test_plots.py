@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from seesay.report.page import Html
-from seesay.report.training import training_curves
+from seesay.report.write import training_curves
 
 CURVE = np.linspace(10, 90, 100)
 NAME = "a <b> & $c$"

@@ -12,8 +12,8 @@ from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.protocols.base import Options, Result
 from seesay.protocols.evaluate import measure
 from seesay.protocols.subject import Scores, Subject
+from seesay.results.comparison import print_result
 from seesay.results.formats import Section, Table
-from seesay.results.terminal import print_result
 from tests.results.made import grounding, k_shot
 
 OWNERS = np.repeat(np.arange(60), 3)

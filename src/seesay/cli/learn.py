@@ -127,8 +127,8 @@ def evaluate(
     """
     from seesay.protocols.evaluate import evaluate as measure
     from seesay.protocols.evaluate import open_entry
+    from seesay.results.comparison import print_result
     from seesay.results.rows import differences, make_record, record_row, row_of
-    from seesay.results.terminal import print_result
     from seesay.runs.run import Run
 
     started = time.monotonic()
@@ -141,11 +141,8 @@ def evaluate(
     if record is not None:
         record_row(record, corpus.name, row_of(result, entries, time.monotonic() - started))
     alone = loaded[0].recipe if len(entries) == len(loaded) == 1 and loaded[0].has_recipe else None
-    if as_json:
-        console.print_json(result)
-    else:
-        system = alone.system if alone else None
-        print_result(result, system, corpus.name, differences(alone) if alone else (), console.wide())
+    system, departures = (alone.system, differences(alone)) if alone else (None, ())
+    console.show(result, as_json, print_result, system, corpus.name, departures, console.wide())
 
 
 @opt.command(device=True, epilog="Example: seesay report runs/two-branch runs/irmatch-s --out report.html")
@@ -183,8 +180,7 @@ def report(
     corpus = reading.read_of(entries, data)
     results = write_report(entries, corpus, split, out, console.tell, queries)
     if as_json:
-        measured = {name: result.to_dict() for name, result in results.items()}
-        console.print_json({"report": str(out), "corpus": corpus.name, "results": measured})
+        console.print_json({"report": out, "corpus": corpus.name, "results": results})
     else:
         print(out)
 

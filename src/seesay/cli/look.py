@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -34,18 +33,16 @@ def data(
 
     corpus = reading.read(folder, phrases)
     summary = summarise(corpus, check)
-    words: dict[str, Mapping[str, Any]] = {}
     if not corpus.has_boxes:
         known = {"train", "test"} <= corpus.splits
         texts = [corpus.split(split).texts() for split in ("train", "test") if known]
-        words = {"rare_words": rare_word_summary(*texts) if known else {}}
+        summary["rare_words"] = rare_word_summary(*texts) if known else {}
         if similar:
-            words["similar_sentences"] = similar_summary(corpus, load_sentence_encoder("minilm-int8").encode)
-    if as_json:
-        console.print_json(summary | words)
-    else:
-        console.print_corpus(summary, **words)
-        console.print_omissions(corpus.issues)
+            summary["similar_sentences"] = similar_summary(
+                corpus, load_sentence_encoder("minilm-int8").encode
+            )
+    console.show(summary, as_json, console.print_corpus)
+    console.print_omissions(corpus.issues)
     if check and any(found["is_omission"] for found in summary["issues"].values()):
         raise typer.Exit(opt.NOTHING_FOUND)
 

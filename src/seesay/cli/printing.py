@@ -238,11 +238,7 @@ class Screen:
         return getattr(self._terminal, name)
 
 
-def print_corpus(
-    summary: Mapping[str, Any],
-    rare_words: Mapping[str, Any] | None = None,
-    similar_sentences: Mapping[str, Any] | None = None,
-) -> None:
+def print_corpus(summary: Mapping[str, Any]) -> None:
     """Print the splits of a corpus, its vocabulary and its data-quality issues."""
     from seesay.results.formats import Table
 
@@ -263,12 +259,12 @@ def print_corpus(
                 f"most {shared['i2t']} for sentences (i2t) and {shared['t2i']} for images (t2i); "
                 "--protocol shared-sentences credits each of these images."
             )
-    if rare_words:
+    if rare_words := summary.get("rare_words"):
         lines.append(
             f"Rare words: of {rare_words['words']} test words {rare_words['below 10']:.1f} % occur less than "
             f"ten times in train, {rare_words['at most 1']:.1f} % at most once."
         )
-    if similar_sentences:
+    if similar_sentences := summary.get("similar_sentences"):
         shares = ", ".join(f"{share:.1f}" for share in similar_sentences["by_pairs"])
         lines.append(
             f"Similar sentences: % of {similar_sentences['images']} images by how many of the ten pairs of "

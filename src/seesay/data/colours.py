@@ -19,8 +19,8 @@ from PIL import Image, ImageCms
 
 from seesay.arrays import Floats, Pixels
 
-Conversion = Callable[[Pixels], None]
-"""Converts RGB pixels, (h, w, 3), in place."""
+Conversion = Callable[[Pixels], Pixels]
+"""Converts RGB pixels, (h, w, 3)."""
 
 _MAX_PROFILE = 1 << 20  # bytes of a colour profile; those of displays and cameras have a few thousand
 _MODES = {"RGB": "RGB", "GRAY": "L", "CMYK": "CMYK"}  # the colours of profiles, and modes of Pillow
@@ -56,7 +56,7 @@ def conversion_of(image: Image.Image, data: bytes) -> Conversion | None:
         if transform.input_mode == "L":
             levels = Image.fromarray(np.arange(256, dtype=np.uint8)[None])
             return _by_table(np.asarray(ImageCms.applyTransform(levels, transform))[0, :, 0])
-        return lambda pixels: _assign(pixels, ImageCms.applyTransform(Image.fromarray(pixels), transform))
+        return lambda pixels: np.asarray(ImageCms.applyTransform(Image.fromarray(pixels), transform))
     if numbers:
         known = _light(numbers[1], is_video=image.format == "PNG")
         tone = {_PQ: _tone_mapped, _HLG: _displayed}.get(numbers[1])
@@ -196,10 +196,10 @@ def _by_light(
         return None if np.abs(table.astype(int) - np.arange(256)).max() <= _SAME else _by_table(table)
     own = light.astype(np.float32)
 
-    def convert(pixels: Pixels) -> None:
+    def convert(pixels: Pixels) -> Pixels:
         light = own[pixels]
         mixed = (light if tone is None else tone((light @ first).clip(0))) @ matrix
-        pixels[:] = levels[np.rint(mixed.clip(0, 1) * _STEPS).astype(np.int32)]
+        return np.asarray(levels[np.rint(mixed.clip(0, 1) * _STEPS).astype(np.int32)])
 
     return convert
 
@@ -214,8 +214,4 @@ def _to_xyz(primaries: tuple[float, ...]) -> Floats:
 
 
 def _by_table(table: NDArray[np.uint8]) -> Conversion:
-    return lambda pixels: _assign(pixels, table[pixels])
-
-
-def _assign(pixels: Pixels, found: object) -> None:
-    pixels[:] = np.asarray(found)
+    return lambda pixels: table[pixels]

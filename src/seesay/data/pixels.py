@@ -45,7 +45,7 @@ def decode_jpeg(data: bytes, image: Image.Image, min_side: int | None) -> NDArra
             if (convert := conversion_of(image, data)) is not None:
                 rows = max(1, _TILE // pixels.shape[1])
                 for start in range(0, len(pixels), rows):
-                    convert(pixels[start : start + rows])
+                    pixels[start : start + rows] = convert(pixels[start : start + rows])
             return pixels
     return to_rgb(image)
 
@@ -78,7 +78,7 @@ def to_rgb(image: Image.Image, data: bytes = b"") -> NDArray[np.uint8]:
         part = pixels[upper:lower, left:right]
         part[:] = np.asarray(tile)[..., :3]
         if convert is not None:
-            convert(part)
+            part[:] = convert(part)
         if tile.mode == "RGBA":
             white = Image.new("RGB", tile.size, "white")
             white.paste(Image.fromarray(part), mask=tile.getchannel("A"))

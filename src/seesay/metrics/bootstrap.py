@@ -18,9 +18,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from seesay.arrays import Ints
+from seesay.arrays import Ints, as_array
 from seesay.errors import SeesayError, check_whole
-from seesay.metrics.inputs import as_array
 from seesay.metrics.ranks import Ranks
 from seesay.metrics.recall import METRICS, TOP
 

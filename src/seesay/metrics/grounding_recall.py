@@ -20,8 +20,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from seesay.arrays import as_array, refuse_nan
 from seesay.errors import SeesayError
-from seesay.metrics.inputs import as_array, refuse_nan
 
 IoU = Literal["plummer", "mdetr"]
 PhraseBoxes = Literal["merged", "any"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from seesay.arrays import as_array, refuse_nan
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import MeanSample, Values, Weights
-from seesay.metrics.inputs import as_array, refuse_nan
 
 
 def average_precision(scores: ArrayLike, targets: ArrayLike) -> NDArray[np.float64]:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from seesay.arrays import as_array, refuse_nan
 from seesay.errors import SeesayError
-from seesay.metrics.inputs import as_array, refuse_nan
 
 NO_ANSWER = -1  # the rank of an image without sentences: a candidate, but no query
 

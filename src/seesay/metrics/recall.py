@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from seesay.arrays import as_array, refuse_nan
 from seesay.errors import SeesayError, check_whole
-from seesay.metrics.inputs import as_array, refuse_nan
 from seesay.metrics.ranks import Ranks, embedding_ranks, first_of_repeated, owners_of, ranks
 
 TOP = (1, 5, 10)  # of mR

@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from seesay.arrays import as_array, refuse_nan
 from seesay.data.summary import shared_sentences
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import RankSample, RetrievalSample
-from seesay.metrics.inputs import as_array, refuse_nan
 from seesay.metrics.ranks import NO_ANSWER, owners_of, shared_ranks
 from seesay.metrics.recall import METRICS
 from seesay.protocols.base import Options, Protocol, Result, register_protocol

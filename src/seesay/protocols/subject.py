@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
-from seesay.arrays import Ints
+from seesay.arrays import Ints, as_array
 from seesay.data.features import UNREADABLE, array_of
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import RetrievalSample
-from seesay.metrics.inputs import as_array
 from seesay.metrics.ranks import Ranks, embedding_ranks, first_of_repeated, ranks, tiled
 from seesay.paths import home_expanded
 from seesay.progress import progress

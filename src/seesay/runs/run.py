@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from seesay.arrays import Vectors
+from seesay.arrays import Vectors, as_array, refuse_nan
 from seesay.data.images import DecodedImage
 from seesay.device import chosen_device, default_device
 from seesay.encoders.images.base import ImageEncoder
@@ -321,8 +321,6 @@ class Run:
         """
         if not self.embeds:
             return self.score_prepared(self._features(images), self.prepare(sentences))  # type: ignore[arg-type]
-        from seesay.metrics.inputs import as_array, refuse_nan
-
         rows = images if _are_vectors(images) else self.embed_images(images)  # type: ignore[arg-type]
         columns = sentences if _are_vectors(sentences) else self.embed_sentences(sentences)  # type: ignore[arg-type]
         left, right = as_array(rows, "images"), as_array(columns, "sentences")  # type: ignore[arg-type]

@@ -12,12 +12,11 @@ import numpy as np
 import torch
 
 from seesay import __version__
-from seesay.arrays import Mask
+from seesay.arrays import Mask, refuse_nan
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.losses.softmax import DistillationLoss
 from seesay.matchers.base import EmbeddingMatcher
-from seesay.metrics.inputs import refuse_nan
 from seesay.protocols.base import PROTOCOLS, Result
 from seesay.protocols.evaluate import measure, subject_of
 from seesay.protocols.grounding import GROUNDING, fit_boxes
