@@ -127,7 +127,7 @@ def compare(name: str, cores: int, encoder: ImageEncoder, images: list[bytes]) -
     load = os.getloadavg()[0]  # if it is far above the cores, only one core's rows count
     module = load_lite(NETWORK)
     names = [f"{n}.jpg" for n in range(len(images))]
-    pixels = np.concatenate([encoder.crops(decode(data, n)) for data, n in zip(images, names, strict=True)])
+    pixels = np.concatenate([encoder.prepare(decode(data, n)) for data, n in zip(images, names, strict=True)])
     a, b = torch.rand(PRODUCT, PRODUCT), torch.rand(PRODUCT, PRODUCT)
     times = best_of_turns(
         {

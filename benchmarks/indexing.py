@@ -83,12 +83,12 @@ def measured(folder: Path, count: int) -> dict[str, Any]:
         for encoder in run.encoders
     ]
     for encoder, ready in zip(run.encoders, crops, strict=True):
-        encoder.encode_prepared(ready)  # warm
+        encoder.encode(ready)  # warm
 
     def networks() -> None:
         for start in range(0, count, CHUNK):
             for encoder, ready in zip(run.encoders, crops, strict=True):
-                encoder.encode_prepared(ready[: count - start])
+                encoder.encode(ready[: count - start])
 
     def bare() -> None:
         for data in contents:

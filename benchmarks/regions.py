@@ -69,7 +69,7 @@ def measure(images: list[NDArray[np.uint8]]) -> dict[str, Any]:
             "proposals": lambda: [propose(pixels, COUNT) for pixels in images],
             "regions": lambda: [pooled.encode(*pair) for pair in pairs],
             "pass": lambda: [network(square) for square in squares],
-            "crops": lambda: [one.encode(part) for pair in pairs[:CROPPED] for part in parts_of(*pair)],
+            "crops": lambda: [one.encode(list(part)) for pair in pairs[:CROPPED] for part in parts_of(*pair)],
             "product": lambda: a @ b,
         },
         time.process_time,

@@ -161,7 +161,7 @@ def measure_regions(data: Path) -> dict[str, Any]:
         {
             "regions": lambda: [diverse_regions(pixels, REGIONS) for pixels in images],
             "network": lambda: [
-                encoder.encode(squares[i : i + 32, None]) for i in range(0, len(squares), 32)
+                encoder.encode(list(squares[i : i + 32, None])) for i in range(0, len(squares), 32)
             ],
             "product": lambda: a @ b,
         },

@@ -171,7 +171,7 @@ def test_recorded_hashes_are_those_of_the_files() -> None:
 
 def test_the_encoders_by_name_are_the_shipped_files(photos: list[NDArray[np.uint8]]) -> None:
     encoders = [load_image_encoder(f"efficientnet-lite1{bits}") for bits in ("-int8", "")]
-    pooled = [encoder.encode(encoder.crops(photos[0])[None])["pooled"] for encoder in encoders]
+    pooled = [encoder.encode(encoder.prepare(photos[0])[None])["pooled"] for encoder in encoders]
     assert cosines(*pooled).min() > LEAST_COSINE
     boxes = np.array([[0, 0, 60, 60], [10, 10, 90, 60]], np.float32)
     networks = ("efficientnet-lite0-int8", "efficientnet-lite0")

@@ -72,7 +72,7 @@ def test_what_a_run_says_of_itself(clip: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_the_matcher_is_the_backend_in_pytorch(clip: Path, images: list[np.ndarray]) -> None:
     run = seesay.load(f"open_clip:{clip}")
     encoder = run.encoders[0]
-    features = encoder.encode_prepared([encoder.prepare(image) for image in images])["pooled"]
+    features = encoder.encode([encoder.prepare(image) for image in images])["pooled"]
     texts = run.prepare(SENTENCES)
     with torch.inference_mode():
         wanted = run.matcher(torch.from_numpy(features), texts.to_tensors())

@@ -148,7 +148,7 @@ def test_it_is_another_encoder_than_the_one_it_began_with(few: Corpus, matching:
     assert ours.fingerprint != theirs.fingerprint
     assert run.fingerprint != first.fingerprint
     image = few.images[0].source.read()
-    crops = ours.crops(np.random.default_rng(0).integers(0, 256, (240, 240, 3), np.uint8))[None]
+    crops = ours.prepare(np.random.default_rng(0).integers(0, 256, (240, 240, 3), np.uint8))[None]
     assert not np.allclose(ours.encode(crops)["pooled"], theirs.encode(crops)["pooled"], atol=1e-4)
     assert not np.allclose(run.embed_images([image]), first.embed_images([image]), atol=1e-4)
 
@@ -441,7 +441,7 @@ def test_an_epoch_shows_one_of_the_views_of_each_image(few: Corpus, concepts: Pa
         different = {squares[image].numpy().tobytes() for squares in seen}
         pixels = decode(bytes_of(few.images[image]), "scene", 320)
         assert len(different) == 2
-        assert encoder.crops(pixels)[0].tobytes() in different
+        assert encoder.prepare(pixels)[0].tobytes() in different
 
 
 def test_the_control_trains_the_matcher_alone(few: Corpus, tmp_path: Path) -> None:

@@ -10,12 +10,14 @@ import hashlib
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional
@@ -26,6 +28,7 @@ from seesay.data.pixels import middle
 from seesay.device import default_device
 from seesay.encoders.sentences.word_vectors import Bags
 from seesay.encoders.settings import hashed, package_folder
+from seesay.errors import SeesayError
 from seesay.progress import progress
 
 _AT_ONCE = 16  # images whose activations are in memory: VGG-19's first take 13 MB each
@@ -78,6 +81,14 @@ def hash_of_tensors(module: nn.Module) -> str:
         digest.update(key.encode())
         digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
     return digest.hexdigest()
+
+
+def load_tuned(module: nn.Module, path: Path, name: str) -> None:
+    """Load the weights that a run has tuned into a network; raise SeesayError if they are not its."""
+    try:
+        module.load_state_dict(load_file(path))
+    except (RuntimeError, SafetensorError) as failure:
+        raise SeesayError(f"{path}: not the weights of {name}; train again.") from failure
 
 
 class PixelsToFeatures(nn.Module):

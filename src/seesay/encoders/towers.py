@@ -218,10 +218,8 @@ def load_timm_network(settings: EncoderSettings, run: Path | None = None) -> Tim
     with _loading(settings) as checked:
         import timm
         import torch
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
 
-        from seesay.encoders.networks import TimmNetwork
+        from seesay.encoders.networks import TimmNetwork, load_tuned
 
         with torch.random.fork_rng(devices=[]):  # the caller's random state is unchanged
             torch.default_generator.manual_seed(0)
@@ -237,11 +235,7 @@ def load_timm_network(settings: EncoderSettings, run: Path | None = None) -> Tim
             hidden.act2 = torch.nn.Identity()
         module = TimmNetwork(network)
         if tuned:
-            path = tuned_file(tuned, run)
-            try:
-                module.load_state_dict(load_file(path))
-            except (RuntimeError, SafetensorError) as failure:
-                raise SeesayError(f"{path}: not the weights of {settings.untuned}; train again.") from failure
+            load_tuned(module, tuned_file(tuned, run), str(settings.untuned))
         return module.eval()
 
 

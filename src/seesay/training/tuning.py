@@ -121,7 +121,7 @@ class PixelsTask(Task):
             key = self.recipe.seed, self.epoch, image
             if self.views is not None:
                 view = int(np.random.default_rng(key).integers(self.views))
-                own = encoder.crops(pixels)
+                own = encoder.prepare(pixels)
                 if view < len(own):
                     return np.asarray(own[view])
                 key = self.recipe.seed, image, view

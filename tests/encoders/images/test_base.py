@@ -78,7 +78,7 @@ def test_crops_are_averaged() -> None:
         load_image_encoder({"kind": "efficientnet-lite0", "crops": "ten"}),
     )
     (picture,) = pictures(1, 300)[:, 0]
-    crops = ten.crops(picture)
+    crops = ten.prepare(picture)
     each = single.encode(crops[:, None])
     found = ten.encode(crops[None])
     for key, rows in found.items():
@@ -202,7 +202,7 @@ def test_ten_crops_of_a_right_sized_image_need_no_resize() -> None:
 @given(st.integers(1, 90), st.integers(1, 90), st.sampled_from(["squash", "ten"]))
 def test_any_image_gives_crops_of_one_shape(height: int, width: int, kind: str) -> None:
     encoder = ImageEncoder("any", "none", 16, {}, lambda _: {}, kind)
-    crops = encoder.crops(picture(height, width))
+    crops = encoder.prepare(picture(height, width))
     assert crops.shape == ({"squash": 1, "ten": 10}[kind], 16, 16, 3)
     assert crops.dtype == np.uint8
 

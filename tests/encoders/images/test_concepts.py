@@ -214,7 +214,7 @@ def test_of_regions_the_highest_score_counts(run: Path, photo: Path) -> None:
     expected = np.zeros(K)
     for x1, y1, x2, y2 in diverse_regions(pixels, 50):
         part = pixels[int(y1) : int(np.ceil(y2)), int(x1) : int(np.ceil(x2))]
-        features = one.encode(one.crops(part)[None])["pooled"]
+        features = one.encode(one.prepare(part)[None])["pooled"]
         expected = np.maximum(expected, _by_hand(run, features)[0])
     encoded = encode_images([encoder], [photo.read_bytes()], ["a"])
     np.testing.assert_allclose(encoded[0]["pooled"][0], expected, rtol=1e-3)

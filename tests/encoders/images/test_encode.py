@@ -268,7 +268,7 @@ def test_flickr8k_features_are_those_of_the_squash(flickr8k: Path) -> None:
     found = encode_images([encoder], images, [str(n) for n in range(40)])
     for n in (0, 39):
         pixels = np.asarray(Image.open(io.BytesIO(images[n])).convert("RGB"))
-        alone = encoder.encode(encoder.crops(pixels)[None])["pooled"][0]
+        alone = encoder.encode(encoder.prepare(pixels)[None])["pooled"][0]
         cosine = alone @ found[0]["pooled"][n]
         cosine /= np.linalg.norm(alone) * np.linalg.norm(found[0]["pooled"][n])
         assert cosine > 0.999

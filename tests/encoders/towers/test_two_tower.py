@@ -34,7 +34,7 @@ def photographs() -> list[Image.Image]:
 
 def vectors(tower: Model, photographs: list[Image.Image]) -> tuple[np.ndarray, np.ndarray]:
     prepared = [tower.image.prepare(np.asarray(image)) for image in photographs]
-    return tower.image.encode_prepared(prepared)["pooled"], tower.text.encode(SENTENCES)
+    return tower.image.encode(prepared)["pooled"], tower.text.encode(SENTENCES)
 
 
 def scores(tower: Model, images: np.ndarray, texts: np.ndarray) -> np.ndarray:
@@ -83,7 +83,7 @@ def test_networks_of_timm(timm: Any, photographs: list[Image.Image]) -> None:
     transform = timm.data.create_transform(**timm.data.resolve_model_data_config(model), is_training=False)
     expected = model(torch.stack([transform(image) for image in photographs]))
     prepared = [encoder.prepare(np.asarray(image)) for image in photographs]
-    np.testing.assert_allclose(encoder.encode_prepared(prepared)["pooled"], expected.numpy(), atol=1e-4)
+    np.testing.assert_allclose(encoder.encode(prepared)["pooled"], expected.numpy(), atol=1e-4)
 
 
 @torch.inference_mode()
@@ -109,7 +109,7 @@ def test_ten_crops_of_a_network_of_timm(
         crops = [large.crop((x, y, x + side, y + side)) for x, y in corners]
         crops += [ImageOps.mirror(crop) for crop in crops]
         expected = model(torch.stack([normalised(crop) for crop in crops])).mean(dim=0)
-        found = ten.encode_prepared([ten.prepare(np.asarray(image))])["pooled"][0]
+        found = ten.encode([ten.prepare(np.asarray(image))])["pooled"][0]
         np.testing.assert_allclose(found, expected.numpy(), atol=1e-4)
     assert ten.fingerprint != one.fingerprint
 
@@ -147,7 +147,7 @@ def test_the_last_layer_of_vgg_before_its_activation_function(
         ),
     )
     activated, linear = (
-        encoder.encode_prepared([encoder.prepare(np.asarray(image)) for image in photographs])["pooled"]
+        encoder.encode([encoder.prepare(np.asarray(image)) for image in photographs])["pooled"]
         for encoder in (after, before)
     )
     assert (linear < 0).any()
@@ -172,9 +172,9 @@ def test_fingerprints_follow_the_weights_and_the_preprocessing(clip: Path, tmp_p
 def test_threads_encode_images_at_once(clip: Path, photographs: list[Image.Image]) -> None:
     image = Model(f"open_clip:{clip}").image
     prepared = [image.prepare(np.asarray(each)) for each in photographs]
-    expected = image.encode_prepared(prepared)["pooled"]
+    expected = image.encode(prepared)["pooled"]
     with ThreadPoolExecutor(8) as threads:
-        found = list(threads.map(lambda _: image.encode_prepared(prepared)["pooled"], range(8)))
+        found = list(threads.map(lambda _: image.encode(prepared)["pooled"], range(8)))
     for each in found:
         np.testing.assert_array_equal(each, expected)
 

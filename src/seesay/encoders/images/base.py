@@ -129,7 +129,7 @@ class ImageEncoder(Encoder):
         ...             return {"pooled": pixels.mean((1, 2))}
         ...         return cls(settings.title, "v1", 8, {"pooled": 3}, means)
         >>> encoder = load_image_encoder("mean-colour")
-        >>> encoder.encode(encoder.crops(np.full((30, 40, 3), 7, np.uint8))[None])["pooled"].tolist()
+        >>> encoder.encode([encoder.prepare(np.full((30, 40, 3), 7, np.uint8))])["pooled"].tolist()
         [[7.0, 7.0, 7.0]]
     """
 
@@ -173,22 +173,15 @@ class ImageEncoder(Encoder):
         """Compute the arrays of this encoder from those of its source."""
         return arrays
 
-    def crops(self, pixels: Pixels) -> Pixels:
-        """Crop one image (h, w, 3) for the network, (c, size, size, 3) uint8."""
+    def prepare(self, pixels: Pixels) -> Any:
+        """Prepare one image (h, w, 3) for `encode`: crop it, (c, size, size, 3) uint8."""
         if self.prepared is not None:
             return self.prepared(pixels)[None]
         return ten_crops(pixels, self.size) if self.crop == TEN else squash(pixels, self.size)[None]
 
-    def prepare(self, pixels: Pixels) -> Any:
-        """Prepare one image (h, w, 3) for `encode_prepared`."""
-        return self.crops(pixels)
-
-    def encode_prepared(self, images: Sequence[Any]) -> Arrays:
-        """Encode n prepared images: arrays of n rows."""
-        return self.encode(np.stack(images))
-
-    def encode(self, crops: Pixels) -> Arrays:
-        """Encode crops (n, c, size, size, 3) uint8 to arrays (n, width), averaged over each image's crops."""
+    def encode(self, images: Sequence[Any]) -> Arrays:
+        """Encode n prepared images to arrays (n, width), averaged over the crops of each image."""
+        crops = np.stack(images)
         n, c = crops.shape[:2]
         flat = self.network(crops.reshape(n * c, *crops.shape[2:]))
         return {name: rows.reshape(n, c, -1).mean(axis=1) for name, rows in flat.items()}

@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -166,9 +166,9 @@ class ConceptEncoder(ImageEncoder):
     def from_source(self, arrays: Arrays) -> Arrays:
         return self._head.scores(arrays)
 
-    def encode(self, crops: Pixels) -> Arrays:
-        """Encode images given as crops; the head reads features averaged over them, as in training."""
-        return self.from_source(self._base.encode(crops))
+    def encode(self, images: Sequence[Any]) -> Arrays:
+        """Encode prepared images; the head reads features averaged over their crops, as in training."""
+        return self.from_source(self._base.encode(images))
 
 
 @register_image_encoder("concepts-regions")
@@ -185,7 +185,7 @@ class ConceptRegionsEncoder(ImageEncoder):
     def __init__(self, one_crop: ImageEncoder, head: StoredHead, weights: str) -> None:
         def of_regions(regions: Pixels) -> Arrays:
             starts = range(0, len(regions), _CROPS_AT_ONCE)
-            parts = [one_crop.encode(regions[i : i + _CROPS_AT_ONCE, None]) for i in starts]
+            parts = [one_crop.encode(list(regions[i : i + _CROPS_AT_ONCE, None])) for i in starts]
             return head.scores({name: np.concatenate([part[name] for part in parts]) for name in head.arrays})
 
         what, name = f"{weights} {describe_regions(REGIONS)}", f"concepts of regions, {one_crop.name}"
@@ -209,14 +209,15 @@ class ConceptRegionsEncoder(ImageEncoder):
             one_crop = load_image_encoder(network, device, holder)
         return cls(one_crop, head, head.fingerprint(head.base(device)))
 
-    def crops(self, pixels: Pixels) -> Pixels:
+    def prepare(self, pixels: Pixels) -> Pixels:
         """Cut out 50 regions, each as the network takes it; the whole image replaces missing ones."""
         squares = squares_of(pixels, diverse_regions(pixels, REGIONS), self.size)
         squares += squares[-1:] * (REGIONS - len(squares))
-        return np.concatenate([self._one_crop.crops(square) for square in squares])
+        return np.concatenate([self._one_crop.prepare(square) for square in squares])
 
-    def encode(self, crops: Pixels) -> Arrays:
-        """Take the highest scores over the regions of images given as crops, (n, K) each."""
+    def encode(self, images: Sequence[Any]) -> Arrays:
+        """Take the highest scores over the regions of n prepared images, (n, K) each."""
+        crops = np.stack(images)
         n, c = crops.shape[:2]
         scores = self.network(crops.reshape(n * c, *crops.shape[2:]))
         return {name: rows.reshape(n, c, -1).max(axis=1) for name, rows in scores.items()}

