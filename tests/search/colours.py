@@ -12,7 +12,7 @@ from seesay.data.images import DecodedImage, EncodedImage
 from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.runs.run import Run
 from seesay.search import Index, Query
-from seesay.search.preparing import PreparedQuery
+from seesay.search.query import PreparedQuery
 
 RGB = {
     "red": (220, 20, 20),

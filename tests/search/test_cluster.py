@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from seesay.search import Index
+from seesay.search import index as index_module
 from seesay.search import update as update_module
 from seesay.search.update import NewPhoto
 from tests.encoders.images.test_cluster import WithoutRay
@@ -48,7 +49,8 @@ def test_an_index_of_a_cluster_is_that_of_one_process(
             encoded.extend(path for path, photo in made.items() if photo.content is not None)
             yield made
 
-    monkeypatch.setattr(update_module, "new_photos", seen)
+    for module in (update_module, index_module):
+        monkeypatch.setattr(module, "new_photos", seen)
     with Index.create(tmp_path / "alone") as alone, Index.create(tmp_path / "on") as on:
         for cluster, index in (("", alone), ("auto", on)):
             report = index.update_images(photos, cluster=cluster)

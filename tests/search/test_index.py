@@ -19,8 +19,7 @@ from seesay.errors import ImageError, QueryError, SeesayError, UnavailableImageE
 from seesay.search import folder_images
 from seesay.search.file_store import FileStore
 from seesay.search.index import Index
-from seesay.search.preparing import embed_image
-from seesay.search.query import Embedded, Image, Part, Query, Text
+from seesay.search.query import Embedded, Image, Part, Query, Text, embed_image
 from tests.search import unprivileged
 from tests.search.colours import RGB, Colours, gallery, photo_of, picture, prepared
 from tests.search.stores import STORES, place

@@ -17,6 +17,7 @@ import re
 import time
 import unicodedata
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any, Self
@@ -233,11 +234,9 @@ _CONDITIONS: dict[str, Callable[[str], Compared]] = {
 def _day(value: str) -> date:
     """The first day of a year or month, or the day itself."""
     found = _DATE.fullmatch(value)
-    try:
-        if found is not None and found[1] != "0000":
+    if found is not None and found[1] != "0000":
+        with suppress(ValueError):
             return date(int(found[1]), int(found[2] or 1), int(found[3] or 1))
-    except ValueError:
-        pass
     raise QueryError(f"'{value}': no date; write 2019, 2019-06 or 2019-06-30.")
 
 

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path, PurePath
 
 from seesay.data.images import content_key
@@ -17,11 +18,10 @@ from seesay.runs.prepare import read_texts
 from seesay.runs.run import Run
 from seesay.search.folder_images import check_has_images, check_patterns, examine, images_in
 from seesay.search.photo import Root
-from seesay.search.preparing import finite
 from seesay.search.reader import DEFAULT_RUN, IndexReader, load_embedder
-from seesay.search.store import Store, closed_on_error
+from seesay.search.store import Store, closed_on_error, finite
 from seesay.search.tables import KINDS, Content
-from seesay.search.update import Progress, Update, UpdateReport, on_cluster
+from seesay.search.update import Progress, Update, UpdateReport, new_photos, on_cluster
 
 _SENTENCES_AT_ONCE = 512
 
@@ -271,11 +271,10 @@ class Index(IndexReader):
         from seesay.data.ocr import check_ocr  # pydantic is slow to import, and no search needs it
 
         given = [Path(each) for each in ([folders] if isinstance(folders, str | PurePath) else folders)]
-        run, encoder = self.run, None
+        run, progress = self.run, progress or (lambda _done, _total: None)
         if text:
             check_ocr()
-        if cluster:
-            encoder = on_cluster(run, cluster)
+        encoder = on_cluster(run, cluster) if cluster else partial(new_photos, run)
         with self.store.sole_writer():
             self._record(run)
             roots = self.roots()
@@ -295,8 +294,8 @@ class Index(IndexReader):
                     writer.name_root(seen.alone)
                 for root in seen.roots:
                     writer.put_root(root)
-            update = Update(self.store, seen, run)
-            report = update.run(progress, encoder)
+            update = Update(self.store, seen, encoder)
+            report = update.run(progress)
             self._judge.learn(run, bool(report.added or report.changed or report.deleted))
             self.store.settle("image")
             if self.store.current("text"):  # which takes longest, and photos can be searched for meanwhile

@@ -31,9 +31,8 @@ from seesay.runs.calibration import (
 )
 from seesay.runs.run import Run
 from seesay.search.hits import Hit
-from seesay.search.preparing import PreparedQuery, finite
-from seesay.search.query import Text
-from seesay.search.store import Store
+from seesay.search.query import PreparedQuery, Text
+from seesay.search.store import Store, finite
 
 _SAMPLE = 1000  # images: a query's scores over them are fitted in milliseconds
 _FEW = 20  # images whose scores count as much as what is known of other queries

@@ -6,12 +6,15 @@
     term     = '"' sentence '"'  |  "id:" number  |  "image:" path  |  path of an image  |  sentence
 
 Hyphens inside words, dashes, negative numbers, and characters inside quotes are not signs.
+
+For a search, misspelt words are corrected, and the parts are embedded and summed (`prepare_query`).
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self, TypeAlias
@@ -19,10 +22,15 @@ from typing import Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.arrays import Vector
 from seesay.data.files import IMAGE_SUFFIXES, unread_kind
+from seesay.data.images import DecodedImage, EncodedImage, FileSource
 from seesay.data.texts import LONE_SURROGATE, composed
-from seesay.errors import QueryError
-from seesay.text.tokens import QUOTED
+from seesay.errors import ImageError, QueryError
+from seesay.runs.run import Run
+from seesay.search.store import Store, finite
+from seesay.text.tokens import QUOTED, replace_words
+from seesay.text.words import description_in
 
 MAX_PARTS = 16
 MAX_CHARACTERS = 10_000
@@ -36,6 +44,8 @@ _SIGN = re.compile(rf'(?:^|(?<=\s))[+-](?=\s|$|"|[^\W\d_]|{_NUMBER} ?\*)')
 _WEIGHT = re.compile(rf"({_NUMBER}) ?\*\s*(?=\S)")
 _FILE_NAME = re.compile(r"(?=.*(?:[\d_]|\.\w))[\w().~-]{4,200}")
 _MOST_SHOWN = 60  # characters of a query in a message
+_TINY = 1e-12
+_CANCELLED = 1e-4  # of the sum of weights: what is left is the error of half-precision vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +205,91 @@ class Query:
     def is_text(self) -> bool:
         """Whether all parts are sentences."""
         return len(self.sentences) == len(self.parts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedQuery:
+    """A query with everything that a search needs.
+
+    One part is searched for as it is. Several are the weighted sum of their unit vectors, scaled to the mean
+    length of the wanted ones, so that weights mean the same for all parts, and scores the same as for one.
+
+    Attributes:
+        given: the query.
+        query: the query with misspelt words corrected and, for calibrated runs, without words that ask for
+            photos.
+        corrected: the misspelt words and their corrections, in lower case.
+        unknown: unknown words, in lower case.
+        rows: the vectors (dim,) of its parts.
+        vector: of the whole query, (dim,).
+    """
+
+    given: Query
+    query: Query
+    corrected: Mapping[str, str]
+    unknown: Sequence[str]
+    rows: Sequence[Vector]
+    vector: Vector
+
+
+def prepare_query(query: Query, run: Run, store: Store) -> PreparedQuery:
+    """Correct and embed a query; all its sentences are embedded at once.
+
+    Raises:
+        SeesayError: a part cannot be embedded, or the parts cancel each other out.
+    """
+    corrected = run.corrections(query.unquoted) if query.unquoted else {}
+    meant = query.reworded(lambda text: replace_words(text, corrected)) if corrected else query
+    if run.calibration is not None:  # fitted to captions, which do not ask for photos
+        meant = meant.reworded(description_in)
+    sentences = iter(finite(run.embed_sentences(meant.sentences, query=True)) if meant.sentences else ())
+    rows = list[Vector]()
+    for term in (part.term for part in meant.parts):
+        if isinstance(term, Text):
+            rows.append(next(sentences))
+        elif isinstance(term, Embedded):
+            rows.append(term.vector)
+        elif isinstance(term, Image):
+            try:
+                rows.append(embed_image(run, term.source))
+            except ImageError as error:
+                if isinstance(term.source, bytes) or os.path.exists(term.source):  # noqa: PTH110 — or too long
+                    raise
+                what = f'{error} If this is no image but a sentence, put it in "quotes".'
+                raise ImageError(what) from error
+        elif (row := store.vector(term.id)) is not None:
+            rows.append(row)
+        else:
+            raise QueryError(f"{term}: no such image in the index; search for its id again.")
+    unknown = run.unknown_words(meant.sentences) if meant.sentences else []
+    return PreparedQuery(query, meant, corrected, unknown, rows, _sum(meant, rows))
+
+
+def embed_image(run: Run, image: DecodedImage | bytes | str | Path, query: bool = False) -> Vector:
+    """Return the vector (dim,) of a photo, an encoded image or an image file, perhaps as a query.
+
+    Raises:
+        ImageError: the image cannot be read or decoded.
+    """
+    if not isinstance(image, DecodedImage):
+        name = "the image" if isinstance(image, bytes) else str(image)
+        data = image if isinstance(image, bytes) else FileSource(Path(image)).read()
+        image = EncodedImage(data, name).decoded(run.side)
+    row: Vector = finite(run.embed_photos([image], query))[0]
+    return row
+
+
+def _sum(query: Query, rows: Sequence[Vector]) -> Vector:
+    if len(rows) == 1:
+        return rows[0]
+    weights, matrix = np.array([part.weight for part in query.parts]), np.array(rows)
+    lengths = np.linalg.norm(matrix, axis=1)
+    total = (weights / np.maximum(lengths, _TINY)) @ matrix
+    length = float(np.linalg.norm(total))
+    if length < _CANCELLED * np.abs(weights).sum():
+        raise QueryError("The parts of the query cancel each other out; change their weights.")
+    found: Vector = (total * np.average(lengths, weights=weights.clip(0)) / length).astype(np.float32)
+    return found
 
 
 def _split(text: str) -> Iterator[tuple[str, str]]:

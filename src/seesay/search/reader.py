@@ -27,8 +27,7 @@ from seesay.search.filters import EVERYTHING, Filter, content_words
 from seesay.search.hits import Answer, Hit, PageEnd, TextHit
 from seesay.search.judging import Judge
 from seesay.search.photo import Photo, Root, root_of, thumbnail_of
-from seesay.search.preparing import PreparedQuery, embed_image, prepare_query
-from seesay.search.query import Indexed, Query
+from seesay.search.query import Indexed, PreparedQuery, Query, embed_image, prepare_query
 from seesay.search.store import Store
 from seesay.search.tables import Kind
 from seesay.text.words import description_in, english_for

@@ -150,7 +150,7 @@ class Store(ABC):
                     self._insert(connection, table, rows)
 
             last_id = self._number(connection, "last_id")
-            yield Writer(connection, insert, self._generation(connection) + 1, last_id)
+            yield Writer(connection, insert, self._number(connection, "generation") + 1, last_id)
 
     @abstractmethod
     def sole_writer(self) -> AbstractContextManager[None]:
@@ -234,18 +234,15 @@ class Store(ABC):
             raise self._damaged(f"its {key}")
         return int(row[0])
 
-    def _generation(self, connection: Connection) -> int:
-        return self._number(connection, "generation")
-
     def generation(self) -> int:
         """Return the number of write transactions so far."""
         with self._read() as connection:
-            return self._generation(connection)
+            return self._number(connection, "generation")
 
     def roots(self) -> list[Root]:
         """Return the image folders; none before the first update."""
         with self._read() as connection:
-            generation = self._generation(connection)
+            generation = self._number(connection, "generation")
             if self._known_roots[0] != generation:  # asked for with every hit
                 query = "SELECT name, folder, seal FROM roots ORDER BY name LIMIT ?"
                 rows = _typed(connection.execute(query, (MOST_ROOTS + 1,)), str, str, str)
@@ -296,7 +293,7 @@ class Store(ABC):
     def count(self, kind: Kind) -> int:
         """Count the items of a kind, once per generation."""
         with self._read() as connection:
-            generation = self._generation(connection)
+            generation = self._number(connection, "generation")
             if self._counts.get(kind, (-1, 0))[0] != generation:
                 counted = connection.execute("SELECT COUNT(*) FROM items WHERE kind = ?", (kind,))
                 self._counts[kind] = generation, int(counted.fetchone()[0])
@@ -484,3 +481,19 @@ def _typed(rows: Iterable[tuple[Any, ...]], *types: type | UnionType) -> list[tu
 def _as_json(ids: Sequence[int]) -> str:
     """Write ids as one parameter of a query; impossible ones are left out."""
     return json.dumps([int(id_) for id_ in ids if _FIRST <= id_ <= _LAST])
+
+
+def is_finite(vectors: NDArray[np.float32]) -> bool:
+    """Return whether all numbers are finite in half precision, in which an index stores them."""
+    with np.errstate(over="ignore"):
+        return bool(np.isfinite(vectors.astype(np.float16)).all())
+
+
+def finite(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the vectors, or raise a `SeesayError` if one is not finite, see `is_finite`."""
+    if not is_finite(vectors):
+        raise SeesayError(
+            "The matcher returned a vector that is not finite or too large for half precision; its weights "
+            "may be damaged."
+        )
+    return vectors

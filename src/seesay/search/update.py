@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,8 +21,7 @@ from seesay.runs.run import Run
 from seesay.search.filters import folded_words
 from seesay.search.folder_images import FolderImages
 from seesay.search.photo import FileState, Photo, thumbnail_of
-from seesay.search.preparing import is_finite
-from seesay.search.store import Store
+from seesay.search.store import Store, is_finite
 from seesay.search.tables import Content
 
 if TYPE_CHECKING:
@@ -107,7 +105,7 @@ def read_sentences(path: Path) -> list[str]:
 class Update:
     """One update of an index, whose store has recorded the folders that were seen."""
 
-    def __init__(self, store: Store, seen: FolderImages, embedder: Run) -> None:
+    def __init__(self, store: Store, seen: FolderImages, encoder: PhotoEncoder) -> None:
         self._started = time.perf_counter()
         self._report = UpdateReport(
             skipped=list(seen.skipped),
@@ -116,8 +114,7 @@ class Update:
         )
         self._store = store
         self._seen = seen
-        self._files = seen.files
-        self._embedder = embedder
+        self._encoder = encoder
         self._skipped = store.skipped()
         self._before = {photo.path: photo for photo in store.photos().values()}
         self._gone: dict[str, list[Photo]] = defaultdict(list)  # by content key, for files that moved
@@ -128,24 +125,23 @@ class Update:
                 if (folder := seen.emptied(path)) is not None:
                     self._emptied[photo.id] = str(folder)
 
-    def run(self, progress: Progress | None, encoder: PhotoEncoder | None) -> UpdateReport:
+    def run(self, progress: Progress) -> UpdateReport:
         """Embed new and changed files, and delete photos of missing ones.
 
         Every batch is a transaction, so an interrupted update continues where it stopped.
 
         Args:
             progress: called with the number of files done and the total.
-            encoder: encodes the files; by default this process does.
         """
-        todo = {path: state for path, state in self._files.items() if not self._is_unchanged(path, state)}
-        progress = progress or (lambda _done, _total: None)
+        todo = {
+            path: state for path, state in self._seen.files.items() if not self._is_unchanged(path, state)
+        }
         progress(0, len(todo))
         sizes = {state.size for state in todo.values()}
         # Files of other sizes have other contents.
         known = {photo.key for photo in self._before.values() if photo.state.size in sizes}
-        encode = encoder or partial(new_photos, self._embedder)
         done = 0
-        for encoded in encode(self._seen.file, todo, known) if todo else ():
+        for encoded in self._encoder(self._seen.file, todo, known) if todo else ():
             known.update(photo.key for photo in encoded.values() if not photo.fault)
             self._write(encoded)
             done += len(encoded)
@@ -172,15 +168,13 @@ class Update:
             writer.put_skipped(unusable)
             for root in self._seen.roots:
                 writer.set_not_read(root, self._seen.not_read[root.name])
-            self._store.drop_thumbnails(
-                writer.drop_orphans()
-            )  # before the commit, after which their keys are lost
+            # Before the commit, after which their keys are lost.
+            self._store.drop_thumbnails(writer.drop_orphans())
         self._report.deleted += len(gone)
 
-    def read_texts(self, progress: Progress | None) -> None:
+    def read_texts(self, progress: Progress) -> None:
         """Read the text in the photos in which it has not been read; several files may have one content."""
-        progress = progress or (lambda _done, _total: None)
-        wanted = {key: path for path, key in self._store.without_text().items() if path in self._files}
+        wanted = {key: path for path, key in self._store.without_text().items() if path in self._seen.files}
         texts = list[tuple[str, str, str, str]]()
         try:
             for done, (key, lines, fault, lasts) in enumerate(in_threads(self._text, wanted.items()), 1):
@@ -233,12 +227,12 @@ class Update:
         usable = {path: photo.key for path, photo in encoded.items() if not photo.fault}
         faulty = {path: photo for path, photo in encoded.items() if photo.fault}
         # Of other faults, the photo stays in the index, and the file is tried again.
-        lasting = {path: (self._files[path], each.fault) for path, each in faulty.items() if each.lasts}
+        lasting = {path: (self._seen.files[path], each.fault) for path, each in faulty.items() if each.lasts}
         with self._store.write() as writer:
             new = {key: each.content for key, each in contents.items() if each.content is not None}
             writer.put_vectors("image", new)
             writer.move_images(self._moved(usable))
-            writer.put_images({path: (key, self._files[path]) for path, key in usable.items()})
+            writer.put_images({path: (key, self._seen.files[path]) for path, key in usable.items()})
             writer.put_skipped(lasting)
         self._report.skipped += [(path, photo.fault) for path, photo in faulty.items()]
         self._report.deleted += len(lasting.keys() & self._before.keys())

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from seesay.errors import SeesayError
 from seesay.web.answers import failures, problem
 from seesay.web.routes import TheService
-from seesay.web.service import Served, Service
+from seesay.web.service import Service
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # seconds
 _ID = re.compile("[A-Za-z0-9._-]{1,64}")  # that a proxy or client may give a request
@@ -156,16 +156,12 @@ class IndexMetrics(Collector):
             for name, about in _GAUGES.items()
         }
         for index, served in self._service.served.items():
-            for name, value in _measured(served).items():
+            updates = served.updates
+            values = {"readable": 0.0, "updating": updates.running, "update_failed": updates.failed}
+            with suppress(SeesayError):  # its counts are missing if it cannot be read
+                served.index.check_readable()
+                counts = {"images": served.index.count("image"), "faults": len(updates.faults())}
+                values |= counts | {"readable": 1.0}
+            for name, value in values.items():
                 gauges[name].add_metric([index], value)
         yield from gauges.values()
-
-
-def _measured(served: Served) -> dict[str, float]:
-    """Return the metrics of an index, without its counts if it cannot be read."""
-    updates = served.updates
-    values = {"readable": 0.0, "updating": updates.running, "update_failed": updates.failed}
-    with suppress(SeesayError):
-        served.index.check_readable()
-        values |= {"images": served.index.count("image"), "faults": len(updates.faults()), "readable": 1.0}
-    return values

@@ -26,8 +26,7 @@ from seesay.errors import QueryError, SeesayError
 from seesay.grounding import GROUND_RUN, Grounder, Grounding, can_ground, load_grounder
 from seesay.search.index import Index
 from seesay.search.photo import Photo
-from seesay.search.preparing import PreparedQuery, embed_image
-from seesay.search.query import Embedded, Image, Indexed, Part, Query, Term, Text
+from seesay.search.query import Embedded, Image, Indexed, Part, PreparedQuery, Query, Term, Text, embed_image
 from seesay.search.watch import DEBOUNCE, follow
 from seesay.web import log_line
 from seesay.web.answers import UpdateState
