@@ -44,7 +44,9 @@ def test_steps_the_best_epoch_and_the_included_weights(scenes: Path, tmp_path: P
     said = r"^mR \d+\.\d against \d+\.\d of the included weights \(seesay-small\) "
     said += rf"on {images} val images, which also "
     assert re.search(
-        said + r"chose the epoch: (clearly (better|worse)|no clear difference) \(p [=<] ", told.stdout, re.M
+        said + r"chose this run's weights: (clearly (better|worse)|no clear difference) \(p [=<] ",
+        told.stdout,
+        re.M,
     )
 
     again = seesay(*command, "--set", "steps=40", "--out", tmp_path / "run", "--resume", "--json")

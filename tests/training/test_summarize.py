@@ -44,7 +44,9 @@ def test_the_summary_says_why_there_are_none(
     summary = TrainingSummary.load(tmp_path / "run")
     assert "no sentence of split 'val' has a noun" in str(summary.uncalibrated)
     print_training(summary, tmp_path / "run", None)
-    assert "Probabilities were not fitted to val" in capsys.readouterr().err
+    told = capsys.readouterr()
+    assert ", 1 epoch in " in told.out
+    assert "Probabilities were not fitted to val" in told.err
 
 
 def test_a_few_images_give_no_probabilities(

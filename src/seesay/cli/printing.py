@@ -164,7 +164,8 @@ def print_training(
     summary: TrainingSummary, folder: Path, compared: Result | None, outside: bool = False
 ) -> None:
     """Print where the run is, its result on val, and how it compares with the included weights."""
-    course, best = f"{summary.epochs} epochs", f"best on val at epoch {summary.best_epoch}, "
+    several = "" if summary.epochs == 1 else "s"
+    course, best = f"{summary.epochs} epoch{several}", f"best on val at epoch {summary.best_epoch}, "
     if summary.members:
         course, best = f"{len(summary.members)} members", "on val "
     print(
@@ -188,8 +189,8 @@ def print_training(
         better = "better" if test.difference > 0 else "worse"
         print(
             f"mR {number(compared.monitor)} against {number(test.theirs)} of the included weights "
-            f"({compared.against.name}) on {compared.content.images} val images, which also chose the epoch: "
-            f"{f'clearly {better}' if test.p < 0.05 else 'no clear difference'} ({p_value(test.p)})."
+            f"({compared.against.name}) on {compared.content.images} val images, which also chose this run's "
+            f"weights: {f'clearly {better}' if test.p < 0.05 else 'no clear difference'} ({p_value(test.p)})."
         )
     print(f"Next: seesay evaluate {quote(str(folder))}{' --allow-outside' if outside else ''}")
 
