@@ -121,6 +121,30 @@ def test_a_filter_that_few_images_pass_finds_all_of_them(graph: Store) -> None:
     assert len(graph.matching(few)) == COUNT // 100
 
 
+def test_which_few_images_match_a_filter_is_read_once_until_the_index_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vectors: NDArray[np.float32]
+) -> None:
+    asked, execute = list[str](), psycopg.Cursor.execute
+
+    def told(cursor: psycopg.Cursor, query: bytes | str, *given: object, **options: object) -> object:
+        asked.append(str(query))
+        return execute(cursor, query, *given, **options)  # type: ignore[arg-type]
+
+    few = Filter.parse("folder:few")
+    monkeypatch.setattr(DatabaseStore, "graph_from", 1000)
+    with closing(create_store(place("postgresql", tmp_path), "noise", "1", DIM)) as store:
+        put(store, vectors[:2000])
+        store.settle("image")
+        assert len(best(store, vectors[0], few, k=50)) == 20
+        monkeypatch.setattr(psycopg.Cursor, "execute", told)
+        for query in vectors[:3]:
+            assert len(best(store, query, few, k=50)) == 20
+        assert asked
+        assert not any("strpos" in query for query in asked)
+        put(store, vectors[2000:2001], 2000)
+        assert len(best(store, vectors[0], few, k=50)) == 21
+
+
 def test_pages_after_the_first_are_complete(graph: Store, vectors: NDArray[np.float32]) -> None:
     ids, scores = graph.nearest("image", vectors[0], 500)
     seen = ids.tolist()

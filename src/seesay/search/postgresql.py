@@ -14,6 +14,7 @@ import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -28,13 +29,14 @@ from seesay.search.filters import EVERYTHING, Filter
 from seesay.search.hits import PageEnd, Ranked
 from seesay.search.neighbours import next_page
 from seesay.search.store import Store, closed_on_error
-from seesay.search.tables import AMONG_TEXTS, Connection, Kind, table_statements
+from seesay.search.tables import AMONG_IDS, AMONG_TEXTS, Connection, Kind, table_statements
 
 VERSION = "seesay 3"
 """Of the tables, in the comment of their schema; others are rejected."""
 
 _LINKS, _EF_CONSTRUCTION, _EF_SEARCH = 16, 200, 400  # of the graph
 _MOST_EF = 1000  # of pgvector
+_FILTERS = 16  # whose few matches are known until the index changes
 _CONNECTIONS = 8  # at most
 _SECONDS = 60  # that a statement may take
 _CONNECT_SECONDS = 10
@@ -201,9 +203,12 @@ class DatabaseStore(Store):
 
     Attributes:
         graph_from: the number of vectors from which a graph is built; fewer are compared exhaustively.
+        few_matches: the number of images that match a filter up to which they are compared without the graph,
+            whose search would read many others. Their ids are kept until the index changes.
     """
 
     graph_from = 10_000
+    few_matches = 2_000
     _half = ">f2"
 
     def __init__(self, database: _Database) -> None:
@@ -211,6 +216,7 @@ class DatabaseStore(Store):
         with database.transaction("READ ONLY") as connection:
             super().__init__(database.place, connection.execute("SELECT key, value FROM meta"))
         self._head = struct.pack(">hh", self.dim, 0)  # of a halfvec
+        self._few = lru_cache(_FILTERS)(self._few_at)
 
     @staticmethod
     def exists(place: str | Path) -> bool:
@@ -319,21 +325,30 @@ class DatabaseStore(Store):
         after: PageEnd | None = None,
     ) -> Ranked:
         """See `Store`; pages after the first compare all vectors, so that none is missed."""
+        is_large = self.count(kind) >= self.graph_from
+        few = self._few(where, self.generation()) if where.values and is_large else None
+        which = where if few is None else Filter(f"items.id {AMONG_IDS}", (few,))
 
         def best(count: int) -> Ranked:
             with self._read() as connection:
-                every = f"SELECT items.id, data FROM {_JOINED} WHERE items.kind = '{kind}' AND {where.sql}"
-                return _scored(connection, every, where.values, query, count)
+                every = f"SELECT items.id, data FROM {_JOINED} WHERE items.kind = '{kind}' AND {which.sql}"
+                return _scored(connection, every, which.values, query, count)
 
         if after is not None:
             return next_page(best, k, after)
-        if self.count(kind) >= self.graph_from:
+        if is_large and few is None:
             ids, scores = self._in_graph(kind, query, k + 1, where)
             # If few vectors match a filter, the search of the graph may end before they are found; and of
             # equal scores those with the lowest ids are wanted.
             if len(ids) > k and scores[k] < scores[k - 1]:
                 return ids[:k], scores[:k]
         return best(k)
+
+    def _few_at(self, where: Filter, _generation: int) -> str | None:
+        """Return the ids of the images that match a filter, in JSON; None if they are many."""
+        which = f"kind = 'image' AND {where.sql} LIMIT ?"
+        rows = self._rows(f"SELECT id FROM items WHERE {which}", (*where.values, self.few_matches + 1), int)
+        return None if len(rows) > self.few_matches else json.dumps([id_ for (id_,) in rows])
 
     def _in_graph(self, kind: Kind, query: NDArray[np.float32], count: int, where: Filter) -> Ranked:
         """Search the graph in half precision, and score twice as many as are wanted with the full query."""
