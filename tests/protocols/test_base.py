@@ -99,7 +99,6 @@ def test_your_own_protocol_is_one_class() -> None:
     @register_protocol
     class Margin(Protocol):
         name = "margin"
-        summary = "how far the own image is ahead of the mean of all"
         monitor = "margin"
 
         def measure(self, subject: Subject, options: Options) -> Result:

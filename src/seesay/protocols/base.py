@@ -211,7 +211,6 @@ class Protocol(ABC, Generic[_S]):
 
     Attributes:
         name: the name in recipes, tables and on the command line.
-        summary: one line of help.
         needs: what the subject must provide: "scores" of all pairs, a "run", or "phrases" with boxes and a
             run that grounds them.
         monitor: the metric that training watches.
@@ -221,7 +220,6 @@ class Protocol(ABC, Generic[_S]):
     """
 
     name: ClassVar[str]
-    summary: ClassVar[str]
     needs: ClassVar[Literal["scores", "run", "phrases"]] = "scores"
     monitor: ClassVar[str] = "mR"
     columns: ClassVar[tuple[str, ...]] = ()

@@ -28,7 +28,6 @@ class Concepts(Protocol[RunSubject]):
     """
 
     name = "concepts"
-    summary = "the prediction of concepts from whole images"
     needs = "run"
     monitor = "mAP"
     columns = metrics = ("mAP", "image mAP")

@@ -63,7 +63,6 @@ class GroundingProtocol(Protocol[RunSubject]):
     """
 
     name = GROUNDING
-    summary = "phrase localization: each phrase is a query for the proposals of its image"
     needs = "phrases"
     monitor = "R@1"
     metrics = METRICS

@@ -34,7 +34,6 @@ class KShot(Protocol[Subject]):
     """The K-shot test sets of K = 0 to 3."""
 
     name = "k-shot"
-    summary = "recalls of images and sentences with words that are rare in training"
     monitor = "0-shot: mR"
     columns = tuple(f"{k}-shot: mR" for k in SHOTS)
 
@@ -59,7 +58,6 @@ class OneShot(Protocol[Subject]):
     def __init__(self, k: int) -> None:
         self.k = k
         self.name = f"{k}-shot"  # type: ignore[misc]
-        self.summary = f"recalls of queries with words seen at most {k} times"  # type: ignore[misc]
 
     def measure(self, subject: Subject, options: Options) -> Result:
         """Measure this K."""

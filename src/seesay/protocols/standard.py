@@ -30,7 +30,6 @@ class Standard(Protocol[Subject]):
     """
 
     name = "standard"
-    summary = "every image and sentence of the split"
     metrics = BOTH_WAYS
     fold: int | None = None
 
@@ -40,7 +39,8 @@ class Standard(Protocol[Subject]):
         owners = owners_of(subject.owners, n, len(subject.owners))
         if self.images is not None and n != self.images:
             raise SeesayError(
-                f"protocol '{self.name}': {self.summary}; split '{subject.split}' has {n} images with scores."
+                f"protocol '{self.name}' is for {self.images} images; split '{subject.split}' has {n} images "
+                "with scores."
             )
         size = self.fold or n
         folds = []
@@ -73,7 +73,6 @@ class SharedSentences(Protocol[Subject]):
     """
 
     name = "shared-sentences"
-    summary = "as standard, but a sentence is right for every image that carries the same text"
     metrics = BOTH_WAYS
 
     def measure(self, subject: Subject, options: Options) -> Result:
@@ -89,20 +88,18 @@ class SharedSentences(Protocol[Subject]):
 
 @register_protocol
 class Coco1K(Standard):
-    """COCO's test split in five folds."""
+    """COCO's test split: the mean of five sequential folds of 1,000 images."""
 
     name = "coco-1k"
-    summary = "mean of five sequential folds of 1,000 images"
     images = 5000
     fold = 1000
 
 
 @register_protocol
 class Coco5K(Standard):
-    """COCO's whole test split."""
+    """COCO's whole test split, 5,000 images."""
 
     name = "coco-5k"
-    summary = "all 5,000 test images of COCO"
     images = 5000
 
 
@@ -114,7 +111,6 @@ class SentenceToSentence(Protocol[Subject]):
     """
 
     name = "sentence-to-sentence"
-    summary = "every sentence is a query for the other sentences of its image"
     monitor = "R@1"
     metrics = METRICS
 

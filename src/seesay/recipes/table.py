@@ -179,7 +179,9 @@ def load_table(name: str) -> TableDefinition:
     Raises:
         SeesayError: the table does not exist, or has no settings for the corpus in its name.
     """
-    corpus, table = _without_corpus(name)
+    corpus, slash, table = name.partition("/")
+    if not slash or all(corpus not in values["corpora"] for values in included_recipes().values()):
+        corpus, table = "", name
     if table not in _included():
         near = did_you_mean(name, _included()) or "."
         raise SeesayError(f"No table '{name}'{near} There are: {', '.join(sorted(_included()))}.")
@@ -188,13 +190,6 @@ def load_table(name: str) -> TableDefinition:
     if corpus and corpus not in known:
         raise SeesayError(f"Table {table} has settings for {', '.join(known)}, not for '{corpus}'.")
     return definition.model_copy(update={"settings_of": corpus or None})
-
-
-def _without_corpus(name: str) -> tuple[str, str]:
-    """Split `corpus/name`; the corpus is empty if it is not one that included recipes have settings for."""
-    corpus, slash, table = name.partition("/")
-    known = slash and any(corpus in values["corpora"] for values in included_recipes().values())
-    return (corpus, table) if known else ("", name)
 
 
 def parse_numbers(text: str, option: str) -> list[int]:
