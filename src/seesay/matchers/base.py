@@ -67,14 +67,13 @@ class Matcher(nn.Module):
         """Return the score matrices that a loss sees: one, or one for each member of an ensemble."""
         return [self(images, sentences)]
 
-    def metrics(self, images: Tensor, sentences: SentencesLike) -> dict[str, float]:
+    def metrics(self, images: Tensor, sentences: SentencesLike) -> dict[str, float]:  # noqa: ARG002
         """Return metrics of matching val pairs that show how training proceeds, for its history.
 
         Args:
             images: features, (n, d).
             sentences: n of them.
         """
-        del images, sentences
         return {}
 
 

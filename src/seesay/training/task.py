@@ -88,7 +88,6 @@ class Task(ABC):
         """Measure the val split; the result's `monitor` chooses the epoch."""
         return measure_inputs(run, self.val, "val")
 
-    def metrics(self, run: Run) -> dict[str, float]:
+    def metrics(self, run: Run) -> dict[str, float]:  # noqa: ARG002
         """Return further metrics of an epoch, for information only."""
-        del run
         return {}

@@ -135,12 +135,12 @@ def _begin(
     vocabulary, concepts = learned_words(recipe, split.texts())
     if start_from is not None:
         vocabulary, encoder = start_from.vocabulary, start_from.sentence_encoder
+    elif resume and recipe.sentence_encoder is not None and (out / TEXT).is_file():
+        encoder = load_sentence_encoder(recipe.sentence_encoder, out)  # a new fit may flip the signs of axes
+    else:
+        encoder = fitted_sentence_encoder(recipe, split.texts(), split.image_of_sentence())
     if resume and (out / VOCABULARY).exists():
         check_words(out, vocabulary, corpus)
-    if start_from is None and resume and recipe.sentence_encoder is not None and (out / TEXT).is_file():
-        encoder = load_sentence_encoder(recipe.sentence_encoder, out)  # a new fit may flip the signs of axes
-    elif start_from is None:
-        encoder = fitted_sentence_encoder(recipe, split.texts(), split.image_of_sentence())
     task = task_for(recipe, corpus, vocabulary, encoder, out)
     torch.manual_seed(recipe.seed)
     matcher = new_matcher(recipe, vocabulary, encoder, task.image_dims)

@@ -6,7 +6,7 @@ and only a few chunks are in memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,35 +61,23 @@ def encode_images(
         (1, 1280)
     """
     sources, given = sources_of(encoders), list(zip(images, names, strict=True))
-    chunks = [given[i : i + CHUNK] for i in range(0, len(given), CHUNK)]
-    parts = list(in_threads(lambda chunk: _encoded(list(sources.values()), chunk), chunks))
+    encoding = image_encoding(list(sources.values()))
+
+    def encoded(chunk: Sequence[tuple[bytes | Pixels, str]]) -> list[Sequence[Rows]]:
+        columns = zip(*(encoding.prepare(each, range(len(sources))) for each in chunk), strict=True)
+        return [encoding.encode(number, column) for number, column in enumerate(columns)]
+
+    parts = list(in_threads(encoded, (given[i : i + CHUNK] for i in range(0, len(given), CHUNK))))
     computed = {
         key: {
-            name: np.concatenate([np.zeros((0, dim), np.float32), *(part[e][name] for part in parts)])
+            name: np.concatenate(
+                [np.zeros((0, dim), np.float32), *(rows[name] for part in parts for rows in part[number])]
+            )
             for name, dim in source.dims.items()
         }
-        for e, (key, source) in enumerate(sources.items())
+        for number, (key, source) in enumerate(sources.items())
     }
     return [encoder.from_source(computed[encoder.source.stored_as]) for encoder in encoders]
-
-
-def _encoded(encoders: Sequence[ImageEncoder], images: Iterable[tuple[bytes | Pixels, str]]) -> list[Arrays]:
-    side = decoded_side(encoders)
-    prepared = [
-        prepared_for(encoders, data if isinstance(data, np.ndarray) else decode(data, name, side), name)
-        for data, name in images
-    ]
-    columns = zip(*prepared, strict=True)
-    return [encoder.encode(column) for encoder, column in zip(encoders, columns, strict=True)]
-
-
-def prepared_for(encoders: Sequence[ImageEncoder], pixels: Pixels, name: str) -> list[Any]:
-    """Crop one image for each encoder, at once: several full-size scans would take gigabytes."""
-    shared = pixels.view(SharedPixels)
-    try:
-        return [encoder.prepare(shared) for encoder in encoders]
-    except MemoryError as error:
-        raise UnavailableImageError(f"{name}: not enough memory to crop it now.") from error
 
 
 def fill_stores(
@@ -133,17 +121,22 @@ def fill_stores(
     return filled._replace(stores=[of_sources[encoder.source.stored_as] for encoder in encoders])
 
 
-def image_encoding(encoders: Sequence[ImageEncoder]) -> Encoding[CorpusImage, tuple[bytes, str]]:
-    """Return how the features of images are computed by encoders, each of which has a store."""
+def image_encoding(encoders: Sequence[ImageEncoder]) -> Encoding[CorpusImage, tuple[bytes | Pixels, str]]:
+    """Return how the features of images, encoded bytes or pixels with a name, are computed by encoders."""
     side = decoded_side(encoders)
 
-    def read(image: CorpusImage) -> tuple[str, tuple[bytes, str]]:
+    def read(image: CorpusImage) -> tuple[str, tuple[bytes | Pixels, str]]:
         data = bytes_of(image)
         return content_key(data), (data, image.name)
 
-    def prepare(content: tuple[bytes, str], lacking: Sequence[int]) -> list[Any]:
+    def prepare(content: tuple[bytes | Pixels, str], lacking: Sequence[int]) -> list[Any]:
         data, name = content
-        return prepared_for([encoders[number] for number in lacking], decode(data, name, side), name)
+        pixels = data if isinstance(data, np.ndarray) else decode(data, name, side)
+        shared = pixels.view(SharedPixels)
+        try:  # for all encoders at once: several full-size scans would take gigabytes
+            return [encoders[number].prepare(shared) for number in lacking]
+        except MemoryError as error:
+            raise UnavailableImageError(f"{name}: not enough memory to crop it now.") from error
 
     def encode(number: int, prepared: Sequence[Any]) -> list[Rows]:
         arrays = encoders[number].encode(prepared)
