@@ -151,7 +151,7 @@ def load_clip(settings: EncoderSettings, device: str) -> ClipModel:
     images, texts = (in_pytorch(model, device, call) for call in (model.encode_image, model.encode_text))
 
     def encode_texts(sentences: Sequence[str]) -> Vectors:
-        with computing:
+        with computing, _failures(settings, "read a sentence with"):
             return texts(tokenizer(list(sentences)).numpy())[0]
 
     return ClipModel(
@@ -260,11 +260,22 @@ def _loading(settings: EncoderSettings) -> Iterator[EncoderSettings]:
         SeesayError: the model does not exist, cannot be loaded, or brings code of its own.
         MissingExtraError: the library is not installed.
     """
+    with _failures(settings, "load"), naming_extras(of="hub"):
+        yield checked_model(settings)
+
+
+@contextmanager
+def _failures(settings: EncoderSettings, what: str) -> Iterator[None]:
+    """Convert whatever a library raises to a SeesayError that names the model and what could not be done."""
     try:
-        with naming_extras(of="hub"):
-            yield checked_model(settings)
+        yield
     except SeesayError:
         raise
-    except Exception as failure:
+    except BaseException as failure:
+        # A tokenizer that panics, in Rust, raises what is no Exception and cannot be imported.
+        if not (isinstance(failure, Exception) or type(failure).__name__ == "PanicException"):
+            raise
         reason = first_line(failure)
-        raise SeesayError(f"{settings.kind} could not load '{settings.get('model')}': {reason}") from failure
+        raise SeesayError(
+            f"{settings.kind} could not {what} '{settings.get('model')}': {reason}"
+        ) from failure

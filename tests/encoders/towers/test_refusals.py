@@ -132,6 +132,25 @@ def test_a_text_tower_of_open_clip_that_brings_code(clip: Path, tmp_path: Path) 
     assert not ran.exists()
 
 
+def test_a_tokenizer_that_fails_is_one_line(siglip: Path, tmp_path: Path) -> None:
+    def failing(name: str, **changed: object) -> str:
+        folder = shutil.copytree(siglip, tmp_path / name)
+        parts = json.loads((siglip / "tokenizer.json").read_text()) | changed
+        (folder / "tokenizer.json").write_text(json.dumps(parts))
+        return f"open_clip:{folder}"
+
+    normalizer = {"type": "Precompiled", "precompiled_charsmap": "A"}
+    assert "open_clip could not load" in refusal(failing("load", normalizer=normalizer))
+    first, second = ({"Sequence": {"id": each, "type_id": 0}} for each in "AB")
+    for special in (99_999, 0):  # a number without a vector; a sentence where there is no second one
+        single = [{"SpecialToken": {"id": "x", "type_id": 0}}, first if special else second]
+        about = {"x": {"id": "x", "ids": [special], "tokens": ["x"]}}
+        post = {"type": "TemplateProcessing", "single": single, "pair": [first], "special_tokens": about}
+        model = Model(failing(f"encode-{special}", post_processor=post))
+        with pytest.raises(SeesayError, match=r"could not read a sentence with '.*': .*index out of"):
+            model.text.encode(["a dog"])
+
+
 def test_a_model_that_is_not_there(open_clip: Any, tmp_path: Path) -> None:
     assert "no such folder" in refusal(f"open_clip:{tmp_path}/nowhere/at/all")
     assert "open_clip could not load" in refusal("open_clip:hf-hub:nowhere/at/all")
