@@ -32,7 +32,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from seesay.cli import main
 from seesay.errors import SeesayError
 from seesay.search import Index
-from seesay.web.app import serve
+from seesay.web.app import create_app, serve
 from seesay.web.security import Limits
 from seesay.web.service import ServerOptions
 from tests.search.colours import RGB, Colours, gallery, opened, picture
@@ -427,7 +427,7 @@ def test_queries_at_once_are_embedded_together(index_path: Path) -> None:
 SERVER = """
 import sys, time
 from seesay.search import Index
-from seesay.web.app import serve
+from seesay.web.app import create_app, serve
 from seesay.web.service import ServerOptions
 from tests.search.colours import Colours
 class Slow(Colours):
@@ -663,3 +663,25 @@ def test_a_full_temporary_folder_is_no_fault_of_the_client(
     answer = client.post("/api/v1/search", files={"image": ("a.png", bytes(2_000_000))})
     assert (answer.status_code, answer.json()["status"]) == (507, 507)
     assert "No space left on device" in capsys.readouterr().err
+
+
+def test_the_server_ends_while_a_disk_holds_a_thread(
+    index_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("seesay.web.service._STOP_SECONDS", 0.1)
+    index = opened(index_path)
+    service, is_held, goes_on = create_app(index).state.service, threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with index.store.write():
+            is_held.set()
+            goes_on.wait()
+
+    with ThreadPoolExecutor(2) as threads:
+        held = threads.submit(hold)
+        is_held.wait()
+        try:
+            threads.submit(service.close).result(60)
+        finally:
+            goes_on.set()
+        held.result()

@@ -39,7 +39,7 @@ _UPLOAD = re.compile("upload:[0-9a-f]{32}")  # anything else is a sentence
 _REMEMBERED = 1000  # vectors of uploads, and as many of queries, of some kilobytes each
 _MAX_DECODERS = 4  # each may take more than a gigabyte
 _FILES_AT_ONCE = 16
-_STOP_SECONDS = 5.0  # for the updates of all indexes to finish their batches
+_STOP_SECONDS = 5.0  # for the updates of all indexes to finish their batches, and for closing them
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,6 +335,12 @@ class Service:
         for threads in pools:
             threads.shutdown(wait=False, cancel_futures=True)
         self.decoders.close()
+        # A disk that does not answer may hold a thread that reads, for which closing an index waits.
+        closing = threading.Thread(target=self._close_indexes, name="seesay-close", daemon=True)
+        closing.start()
+        closing.join(_STOP_SECONDS)
+
+    def _close_indexes(self) -> None:
         for served in self.served.values():
             served.index.close()
 
