@@ -275,6 +275,8 @@ def test_steps_take_the_place_of_epochs(tmp_path: Path) -> None:
     by_steps = load_recipe("irmatch-s", changes=["steps=500"])
     assert (by_steps.schedule.epochs, by_steps.schedule.steps) == (None, 500)
     assert any("over 500 steps" in line for line in by_steps.departures)
+    instead = load_recipe("vse++", "flickr8k", ["schedule.steps=500"]).departures
+    assert "500 steps instead of 30 epochs" in instead
     assert load_recipe("irmatch-s", changes={"schedule": {"steps": 500}}) == by_steps
     assert load_recipe("irmatch-s", changes=["steps=null"]).schedule.epochs == 15  # the recipe's own
     for changes in (["steps=5", "epochs=5"], ["schedule={steps: 5, epochs: 5}"]):

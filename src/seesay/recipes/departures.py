@@ -71,6 +71,7 @@ class PrintedSettings(Settings):
         for each, text in texts:
             if ours.get("schedule.steps") is not None:
                 text = _EPOCHS.sub("{schedule.steps} steps", text)
+                text = text.replace("steps instead of {printed}", "steps instead of {printed} epochs")
             named = [name for name in _PLACE.findall(text) if name not in (*ours, "value", "printed")]
             if any(f"{name.partition('.')[0]}.kind" in ours for name in named):
                 continue  # it is about another kind of matcher, loss or optimizer

@@ -373,7 +373,7 @@ def sentence_vectors(encoder: SentenceEncoder, texts: Sequence[str]) -> NDArray[
         encode=lambda _, some: [{"vectors": encoder.encode(part)} for part in some],
         uses_all_cores=True,
     )
-    filled = fill("Sentences", parts, [store], encoding, f"parts of {_ROWS:,}")
+    filled = fill("Sentences", parts, [store], encoding, "parts")
     return store.read([key for key in filled.keys if key], "vectors")
 
 
