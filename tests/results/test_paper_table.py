@@ -268,5 +268,5 @@ def test_recorded_rows_of_a_subset_stand_beside_those_of_the_whole_and_do_not_re
     path = tmp_path / "flickr8k.jsonl"
     assert len(path.read_text(encoding="utf-8").splitlines()) == 7
     table = recorded_table(load_table("irmatch-2").only(("irmatch-s", "irmatch-h")), path)
-    measured = {line.name: line.measured("S R@1") for line in table.lines}
+    measured = {line.row.name: line.measured("S R@1") for line in table.lines}
     assert measured == {"irmatch-s": [30.0, 30.0], "irmatch-h": [20.0, 20.0]}

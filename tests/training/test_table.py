@@ -295,8 +295,8 @@ def test_seeds_are_one_row_and_changes_another(corpus: Corpus, copies: Path) -> 
     table = table_of(corpus, copies / "one", copies / "wide", copies / "two")
     plain, wide = table.lines
     assert [row.seed for row in plain.rows] == [1, 2]
-    assert wide.name.startswith("two-branch-linear ")
-    assert "matcher.dim=16" in wide.name
+    assert wide.row.name.startswith("two-branch-linear ")
+    assert "matcher.dim=16" in wide.row.name
     alone = [Run.load(str(copies / name)) for name in ("one", "two")]
     expected = [evaluate(run, corpus, resamples=0).metrics["S R@1"] for run in alone]
     assert table.cells()[0][1].text.startswith(f"{fmean(expected):.1f} ± ")
@@ -311,7 +311,7 @@ def test_each_run_is_compared_with_the_first_or_with_another(corpus: Corpus, cop
     compared = results[1].against.metrics["mR"]
     assert compared.difference == pytest.approx(results[1].metrics["mR"] - results[0].metrics["mR"], abs=2e-3)
     shown = table.differences()
-    assert [str(row[0]) for row in shown.rows] == [table.lines[1].name]
+    assert [str(row[0]) for row in shown.rows] == [table.lines[1].row.name]
     assert re.search(r"\{\\scriptsize p (= [01]|\$<\$ 0)", shown.latex())
     assert table_of(corpus, one, resamples=0).differences() is None
 
@@ -319,14 +319,14 @@ def test_each_run_is_compared_with_the_first_or_with_another(corpus: Corpus, cop
 def test_a_seed_that_repeats_is_named_after_its_folder(corpus: Corpus, copies: Path) -> None:
     shutil.copytree(copies / "one", copies / "again")
     table = table_of(corpus, copies / "one", copies / "again")
-    assert [Path(line.name).name for line in table.lines] == ["one", "again"]
+    assert [Path(line.row.name).name for line in table.lines] == ["one", "again"]
 
 
 def test_runs_that_learned_from_other_corpora_are_no_seeds_of_one(corpus: Corpus, copies: Path) -> None:
     recipe = run_recipe(copies / "two").model_copy(update={"corpus": "other"})
     save_recipe(recipe, copies / "two")
     table = table_of(corpus, copies / "one", copies / "two")
-    assert [Path(line.name).name for line in table.lines] == ["one", "two"]
+    assert [Path(line.row.name).name for line in table.lines] == ["one", "two"]
 
 
 def test_intervals_are_drawn_only_where_they_are_shown(corpus: Corpus, copies: Path) -> None:

@@ -151,8 +151,7 @@ def best_box(subject: RunSubject, phrase: int) -> NDArray[np.float32] | None:
         return None
     (scores,) = _scores_in(image, subject.run, inputs, np.array([phrase]))
     (boxes,) = ranked_boxes(subject.run, [inputs.regions[image].boxes[: inputs.proposals[image]]], [scores])
-    best: NDArray[np.float32] = boxes[scores.argmax()]
-    return best
+    return np.asarray(boxes[scores.argmax()])
 
 
 def _scores_in(image: int, run: Run, inputs: Inputs, phrases: NDArray[np.int64]) -> NDArray[np.float32]:

@@ -42,11 +42,6 @@ class Line:
     failures: list[str] = field(default_factory=list)
 
     @property
-    def name(self) -> str:
-        """The name of the row."""
-        return self.row.name
-
-    @property
     def printed(self) -> Metrics:
         """The paper's metrics."""
         return self.published.metrics if self.published else {}
@@ -85,7 +80,7 @@ class PaperTable:
 
     def line(self, name: str) -> Line:
         """Return the line of that name, to which rows and failures are added."""
-        return next(line for line in self.lines if line.name == name)
+        return next(line for line in self.lines if line.row.name == name)
 
     @property
     def failures(self) -> list[str]:
@@ -167,7 +162,7 @@ class PaperTable:
         others = [self._on_others(line) for line in self.lines]
         lines = []
         for line, other in zip(self.lines, others, strict=True):
-            name = line.name + (", failed" if line.failures and not line.rows else "")
+            name = line.row.name + (", failed" if line.failures and not line.rows else "")
             lines.append([Cell(name, f"on {other}" if other else "", code=True)])
         for column in self.columns:
             ours = [line.measured(column) for line in self.lines]
@@ -205,7 +200,7 @@ class PaperTable:
     def differences(self) -> Table | None:
         """Return the differences of the rows from the one that they are compared with; None without any."""
         compared = [
-            (f"{line.name}, seed {row.seed}" if len(line.rows) > 1 else line.name, against)
+            (f"{line.row.name}, seed {row.seed}" if len(line.rows) > 1 else line.row.name, against)
             for line in self.lines
             for row in line.rows
             if (against := row.against) is not None
@@ -223,7 +218,7 @@ class PaperTable:
         for line in self.lines:
             paper, on = line.published, line.rows[0].content if line.rows else None
             origin = [paper.system, paper.source, paper.table, paper.corpus] if paper else [""] * 4
-            cells = [line.row.group or "", line.name, " ".join(line.row.changes), len(line.rows), *origin]
+            cells = [line.row.group or "", line.row.name, " ".join(line.row.changes), len(line.rows), *origin]
             cells.append(str(on or ""))
             for column in self.all_columns:
                 values, printed = line.measured(column), line.printed.get(column)
@@ -265,14 +260,14 @@ class PaperTable:
         unmeasured = [
             line for line in self.lines if line.row.measured and not line.rows and not line.failures
         ]
-        notes += [f"Not measured: {', '.join(line.name for line in unmeasured)}."] if unmeasured else []
+        notes += [f"Not measured: {', '.join(line.row.name for line in unmeasured)}."] if unmeasured else []
         return notes + self.failures
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return every measured row, the paper's metrics and what failed, as JSON-ready values."""
         lines: list[JsonValue] = [
             {
-                "row": line.name,
+                "row": line.row.name,
                 **({"group": line.row.group} if line.row.group else {}),
                 "measured": [row.to_dict(uncertainty=True) for row in line.rows],
                 _PAPER: dict(line.printed),
@@ -306,7 +301,7 @@ class PaperTable:
         seen: dict[str, list[str]] = {}
         for line in self.lines:
             for features in dict.fromkeys(row.features for row in line.rows if row.features):
-                seen.setdefault(features, []).append(line.name)
+                seen.setdefault(features, []).append(line.row.name)
         if len(seen) < 2:
             return []
         usual = max(seen, key=lambda features: len(seen[features]))
@@ -377,7 +372,7 @@ def recorded_table(
     counts = Counter(row.content for row in rows if row.split == split)
     usual = [content for content, _ in counts.most_common(1)]
     for line in (each for each in table.lines if each.row.measured):
-        recipe = line.name if line.row.combine else line.row.recipes[0]
+        recipe = line.row.name if line.row.combine else line.row.recipes[0]
         wanted = (recipe, definition.protocol_of(line.row), split, sorted(line.row.changes))
         found = repetitions(
             each for each in rows if (each.recipe, each.protocol, each.split, each.variant) == wanted
