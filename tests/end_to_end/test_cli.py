@@ -401,7 +401,7 @@ def test_an_index_of_several_folders(run: Path, photos: Path, tmp_path: Path) ->
     assert f"{second}: missing or empty; its images stay in the index." in report.stderr
     done = seesay("index", "--out", tmp_path / "index", "--remove", second, "--json")
     assert f"{second}: 1 images removed" in done.stderr
-    assert json.loads(done.stdout)["images"] == 1
+    assert [json.loads(done.stdout)[name] for name in ("deleted", "images")] == [1, 1]
     (texts := tmp_path / "texts.txt").write_text("a red circle\n")
     last = seesay("index", "--out", tmp_path / "index", "--remove", first, "--sentences", texts, "--json")
     assert [json.loads(last.stdout)[name] for name in ("deleted", "sentences_added")] == [1, 1]

@@ -139,10 +139,11 @@ def index(
             removed += (images := opened.remove_images(folder))
             console.tell(f"{folder}: {images} images removed from {out}.")
         emptied = bool(remove) and not photos and not opened.roots()  # its last folder was removed
-        report = UpdateReport(deleted=removed)
+        report = UpdateReport()
         if not emptied:
             with progress_of("Indexing", "images") as at:
                 report = opened.update_images(photos, at, cluster or "", exclude, text)
+        report.deleted += removed
         with progress_of("Indexing", "sentences") as at:
             added = opened.add_sentences(texts, at) if texts else 0
         show(report, added)
