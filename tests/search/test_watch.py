@@ -53,6 +53,23 @@ def test_files_that_come_go_and_move(tmp_path: Path) -> None:
         assert index.count("image") == 3
 
 
+def test_a_server_watches_an_index_that_cannot_be_read_at_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    photos, told, stop = gallery(tmp_path / "photos", "red.png"), list[object](), threading.Event()
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(photos)
+        read = index.store.roots
+
+        def failing_once() -> list[object]:
+            monkeypatch.setattr(index.store, "roots", read)
+            raise SeesayError("The database does not answer.")
+
+        monkeypatch.setattr(index.store, "roots", failing_once)
+        follow(index, told.append, stop, update=stop.set)
+    assert list(map(str, told)) == ["The database does not answer. Trying again in 0.1 seconds."]
+
+
 def test_an_update_that_fails_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     photos, told, stop = gallery(tmp_path / "photos", "red.png"), list[object](), threading.Event()
     with Index.create(tmp_path / "index", Colours()) as index:

@@ -46,8 +46,10 @@ def follow(
     Raises:
         SeesayError: somebody else made the index and the user has not confirmed one.
     """
-    index.check_roots()
-    absent = [str(root.folder) for root in index.absent()]
+    absent = list[str]()
+    if update is None:  # another update checks and tells by itself, and may succeed later
+        index.check_roots()
+        absent = [str(root.folder) for root in index.absent()]
 
     for report in _updated(index, update or index.update_images, told, stop, debounce, photos):
         if report is not None:
