@@ -137,6 +137,16 @@ def test_a_watch_follows_no_link_that_an_update_leaves_out(
     assert len(updates) <= 4
 
 
+def test_photos_stay_if_only_what_is_left_out_is_in_their_folder(photos: Path, tmp_path: Path) -> None:
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(photos, exclude=["cache"])
+        photos.rename(tmp_path / "away")  # as if its drive were not mounted
+        (photos / "cache").mkdir(parents=True)
+        with pytest.raises(SeesayError, match=r"no images .*the index is unchanged"):
+            index.update_images()
+        assert index.count("image") == 2
+
+
 def test_an_index_is_updated_though_its_folders_cannot_be_watched(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -177,10 +177,9 @@ def examine(
     for folder in dict.fromkeys(_own(others, folder.resolve()) for folder in folders):
         there = images_in(folder, exclude) if is_folder(folder) else None
         known = others.get(folder)
-        is_excluded = there is not None and bool(there.not_read[""][EXCLUDED])  # rather than not mounted
         if known is None and (name := _printable(str(folder))) != str(folder):
             raise SeesayError(f"{name}: {_NO_TEXT}.")
-        if there is not None and (there.files or (known and (is_excluded or not store.paths(known)))):
+        if there is not None and (there.files or (known and _has_none_now(store, known, there))):
             found[folder] = there
         elif known is not None:
             absent[folder] = _problem(folder, there, True)
@@ -209,6 +208,13 @@ def examine(
     for folder, there in found.items():
         result.add(Root(name_of[folder], folder, seal(store.meta["identity"], folder)), there)
     return result
+
+
+def _has_none_now(store: Store, root: Root, there: FolderImages) -> bool:
+    """Whether a folder without images never had any, or leaves them out; otherwise it may not be mounted."""
+    known = store.paths(root)
+    is_excluding = bool(there.not_read[""][EXCLUDED])
+    return not known or (is_excluding and any(os.path.exists(root.file(path)) for path in known))  # noqa: PTH110
 
 
 def _own(former: Collection[Path], folder: Path) -> Path:
