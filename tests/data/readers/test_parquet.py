@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from seesay.data.readers import read_corpus
-from seesay.data.readers.builder import MALFORMED_LINE, MISSING_IMAGE
+from seesay.data.readers.builder import EMPTY_SENTENCE, MALFORMED_LINE, MISSING_IMAGE
 from seesay.errors import MissingExtraError, SeesayError
 from tests.data.readers.conftest import jpeg
 
@@ -105,7 +105,7 @@ def test_names_of_images_beside_the_file(tmp_path: Path, photos: Any, content: A
     write(tmp_path / "train.parquet", file_name=names, caption=["a", None, "c", "d"])
     corpus = read_corpus(tmp_path)
     assert content(corpus) == {"1.jpg": ("train", ["a"])}
-    assert corpus.issues.counts[MALFORMED_LINE] == 2
+    assert corpus.issues.counts[EMPTY_SENTENCE] == corpus.issues.counts[MALFORMED_LINE] == 1
     file = tmp_path / "train.parquet"
     assert corpus.issues.examples[MISSING_IMAGE] == [f"{file}: row 2 gone.jpg"]
 

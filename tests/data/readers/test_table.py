@@ -517,7 +517,9 @@ def test_tables_that_cannot_be_read(tmp_path, data, said):
 def test_flickr30ks_sentences():
     corpus = read_corpus(FLICKR30K)
     assert [len(corpus.split(split).images) for split in ("train", "val", "test")] == [29000, 1014, 1000]
-    found = rare_word_summary(corpus)["frequencies"].values()
+    found = rare_word_summary(*(corpus.split(name).texts() for name in ("train", "test")))[
+        "frequencies"
+    ].values()
     assert [sum(count <= k for count in found) for k in range(4)] == [208, 343, 470, 560]
 
 
