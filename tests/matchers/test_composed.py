@@ -89,7 +89,7 @@ def test_half_precision_gives_about_the_same(monkeypatch: pytest.MonkeyPatch) ->
         x, y = model.encode_images(torch.randn(3, IMAGE)), model.encode_sentences(texts)
     backend = TorchBackend(model, "cpu")
     exact = backend.score_encoded(x, y)
-    monkeypatch.setattr("seesay.runs.trained._precision", lambda device: torch.bfloat16)
+    monkeypatch.setattr("seesay.runs.trained.half_on_gpu", lambda device: torch.bfloat16)
     half = backend.score_encoded(x, y)
     assert np.allclose(half, exact, atol=0.05 * float(np.abs(exact).max()))
     assert half.dtype == exact.dtype == np.float32

@@ -142,8 +142,8 @@ def test_a_run_is_searched_and_measured_without_its_recipe(
     (folder / "recipe.json").unlink()
     assert evaluate(Run.load(str(folder)), corpus, resamples=0).metrics == wanted
     (row, alone) = compare_entries([run, small], corpus, "test", None, lambda _: None, resamples=0).lines
-    assert (row.name, row.rows[0].recipe) == (run.title, run.title)
-    assert alone.name == "seesay-small"
+    assert (row.row.name, row.rows[0].recipe) == (run.title, run.title)
+    assert alone.row.name == "seesay-small"
     with pytest.raises(SeesayError, match=r"recipe\.json: missing"):
         make_record(tmp_path, "flickr8k", [run])
 

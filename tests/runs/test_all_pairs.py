@@ -158,7 +158,7 @@ def test_half_precision_is_close_and_does_not_tie(name: str, monkeypatch: pytest
     x, y = encoded(matcher, 4, lengths)
     backend = TorchBackend(matcher, "cpu")
     exact = backend.score_encoded(x, y)
-    monkeypatch.setattr("seesay.runs.trained._precision", lambda device: torch.bfloat16)
+    monkeypatch.setattr("seesay.runs.trained.half_on_gpu", lambda device: torch.bfloat16)
     half = backend.score_encoded(x, y)
     assert half.dtype == np.float32
     assert np.allclose(half, exact, rtol=0, atol=0.03 * float(np.abs(exact).max()))

@@ -122,7 +122,7 @@ class TorchBackend:
         """See `OnnxBackend`; activations are in half precision on a GPU, and scores in single precision."""
         assert isinstance(self.matcher, PairMatcher)
         kind = images.device.type
-        precision = torch.float32 if kind == "cpu" else torch.float16
+        precision = half_on_gpu(kind)
         with torch.autocast(kind, precision, enabled=precision != torch.float32):
             scores = self.matcher.score_encoded(images.to(precision), sentences.to(precision))
         return np.asarray(scores.float().cpu().numpy())
@@ -138,3 +138,8 @@ class TorchBackend:
             raise SeesayError(f"{type(matcher).__name__} has no embeddings.")
         embed = getattr(matcher, f"query_{side}" if query else f"embed_{side}")
         return torch.cat([embed(part.to(self._device)).float().cpu() for part in parts]).numpy()
+
+
+def half_on_gpu(device: str) -> torch.dtype:
+    """Return the precision of activations on a kind of device; tests replace it where there is no GPU."""
+    return torch.float32 if device == "cpu" else torch.float16
