@@ -77,7 +77,7 @@ def encoded(image: Image.Image, format: str, **options: Any) -> bytes:
 def cases() -> Iterator[tuple[str, str, bytes]]:
     """Yield how the colours are described, the format, and the bytes of a picture."""
     image, grey = picture(), picture().convert("L")
-    for name, profile in _rgb_profiles().items():
+    for name, profile in rgb_profiles().items():
         for format in ("JPEG", "PNG", "WEBP", "AVIF"):
             yield name, format, encoded(image, format, icc_profile=profile)
     curves = {
@@ -108,7 +108,7 @@ def cases() -> Iterator[tuple[str, str, bytes]]:
         yield f"cICP or nclx: {name}", "AVIF", bytes(data)
     fine = np.asarray(image).astype(np.uint16) * 257
     fine[..., 0] = np.linspace(0, 65535, fine.shape[1])
-    p3, linear = (_rgb_profiles()[f"profile of {name}"] for name in ("Display P3", "GIMP's linear sRGB"))
+    p3, linear = (rgb_profiles()[f"profile of {name}"] for name in ("Display P3", "GIMP's linear sRGB"))
     yield "16 bits", "PNG", _fine_png(fine)
     yield "16 bits, grey", "PNG", _fine_png(fine[..., 0])
     yield "16 bits, Display P3", "PNG", _fine_png(fine, iCCP=b"P3\0\0" + zlib.compress(p3))
@@ -123,7 +123,7 @@ def cases() -> Iterator[tuple[str, str, bytes]]:
     yield "not described", "BMP", encoded(image, "BMP")
 
 
-def _rgb_profiles() -> dict[str, bytes]:
+def rgb_profiles() -> dict[str, bytes]:
     srgb = b"para" + bytes(4) + b"\0\3\0\0" + _fixed(2.4, 1 / 1.055, 0.055 / 1.055, 1 / 12.92, 0.04045)
     kinds = {
         "sRGB": (srgb, _SRGB),

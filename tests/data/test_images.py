@@ -13,8 +13,8 @@ import pytest
 import simplejpeg
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image, ImageCms, ImageOps, PngImagePlugin
-from pillow_heif import register_heif_opener
+from PIL import ExifTags, Image, ImageCms, ImageOps, PngImagePlugin
+from pillow_heif import from_pillow, register_heif_opener
 
 from seesay.data.colours import conversion_of
 from seesay.data.decoders import PHOTOS
@@ -282,6 +282,26 @@ def test_television_has_its_own_gamma_in_a_png():
     """BT.1886: 2.4; Chromium's, too, whereas it takes sRGB's for AVIF, which encoders mark so by default."""
     data = with_chunks(Image.new("RGB", (8, 8), (100, 100, 100)), cICP=bytes([1, 1, 0, 1]))
     assert decode(data, "a")[0, 0].tolist() == [round(255 * srgb_level((100 / 255) ** 2.4))] * 3
+
+
+@pytest.mark.parametrize(("primaries", "transfer"), [(9, 200), (9, 2), (2, 13), (0, 0), (255, 16)])
+def test_a_png_whose_numbers_are_unknown_has_the_colours_of_its_profile(primaries, transfer):
+    wanted = decode(encode(photo(), "PNG", icc_profile=display_p3()), "a")
+    info = PngImagePlugin.PngInfo()
+    info.add(b"cICP", bytes([primaries, transfer, 0, 1]))
+    data = encode(photo(), "PNG", icc_profile=display_p3(), pnginfo=info)
+    assert off(decode(data, "a"), wanted) == 0
+    assert EncodedImage(data, "a").is_same_in_browsers
+
+
+def test_primaries_may_be_no_colours_that_a_display_could_show():
+    """Number 10: CIE XYZ itself, with white of equal parts; light of sRGB's red, (0.64, 0.33), and white."""
+    xyz = np.array([[0.64, 0.33, 0.03], [0.35, 0.35, 0.35]])
+    pixels = Image.fromarray(np.rint(255 * xyz)[None].astype(np.uint8))
+    red, white = decode(with_chunks(pixels, cICP=bytes([10, 8, 0, 1])), "a")[0].astype(int)
+    assert red[0] == 255
+    assert red[1:].max() < 40
+    assert np.ptp(white) <= 1
 
 
 def srgb_level(light: float) -> float:
@@ -658,6 +678,37 @@ def test_a_cut_file_is_refused_unless_its_picture_is_whole(format, part):
     else:
         with pytest.raises(ImageError, match="damaged"):
             decode(cut, "a")
+
+
+@pytest.mark.parametrize("behind", ["xmp", "another image", "thumbnail"])
+def test_a_heic_file_keeps_the_date_that_lies_before_its_cut(behind):
+    date = Image.Exif()
+    date.get_ifd(ExifTags.IFD.Exif)[ExifTags.Base.DateTimeOriginal] = "2019:06:30 12:00:00"
+    file = from_pillow(photo(320, 240))
+    if behind == "another image":
+        file.add_from_pillow(photo(300, 200))
+        file[1].info["exif"] = date.tobytes()
+    file[0].info |= {"exif": date.tobytes()} | ({"thumbnails": [128]} if behind == "thumbnail" else {})
+    file[0].info |= {"xmp": b"<" * 500} if behind == "xmp" else {}
+    file.save(buffer := io.BytesIO(), save_all=True)
+    data = buffer.getvalue()
+    after = data.index(b"2019:06:30") + 20
+    for cut in (after, (after + len(data)) // 2, len(data) - 1):
+        image = EncodedImage(data[:cut], "a")
+        assert image.taken == "2019-06-30T12:00:00"
+        np.testing.assert_array_equal(image.pixels(), decode(data, "a"))
+    lost = EncodedImage(data[: after - 1], "a")
+    assert lost.taken == ""
+    np.testing.assert_array_equal(lost.pixels(), decode(data, "a"))
+
+
+@pytest.mark.parametrize(
+    "table", [b"", b"iloc", b"\0\0\0\x10iloc" + b"\xff" * 20, b"\xff\xff\xff\xffiloc" + bytes(99)]
+)
+def test_a_cut_heic_file_with_a_damaged_table_of_items_is_refused(table):
+    data = b"\0\0\0\x18ftypheic" + bytes(12) + b"infe\2\0\0\0\0\1\0\0Exif" + table + b"\0\0\xff\0mdat"
+    with pytest.raises(ImageError, match="damaged"):
+        decode(data, "a")
 
 
 @pytest.mark.parametrize("seed", range(4))

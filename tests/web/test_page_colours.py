@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import ExifTags, Image
+from PIL import ExifTags, Image, PngImagePlugin
 
-from benchmarks.colours import cases, encoded, inks_in_srgb, picture, shown
+from benchmarks.colours import cases, encoded, inks_in_srgb, picture, rgb_profiles, shown
 from seesay.data.images import decode
 from seesay.search import Index
 from tests.search.colours import Colours
@@ -35,6 +35,17 @@ def blank(browser) -> Iterator:
 @pytest.mark.parametrize("name", sorted(FILES.keys() - {PRESS}))
 def test_the_browser_shows_the_pixels_that_are_decoded(blank, name: str) -> None:
     assert difference(shown(blank, FILES[name]), decode(FILES[name], name)) < 0.5
+
+
+@pytest.mark.parametrize("primaries", [2, 4, 5, 6, 7, 8, 10, 11, 22, 50])
+@pytest.mark.parametrize("transfer", [1, 2, 4, 7, 8, 9, 13, 17, 200])
+def test_a_png_that_states_its_colours_by_numbers_is_shown_alike(
+    blank, primaries: int, transfer: int
+) -> None:
+    info = PngImagePlugin.PngInfo()
+    info.add(b"cICP", bytes([primaries, transfer, 0, 1]))
+    data = encoded(picture(), "PNG", pnginfo=info, icc_profile=rgb_profiles()["profile of Display P3"])
+    assert difference(shown(blank, data), decode(data, "a")) < 0.5
 
 
 def test_the_inks_of_a_press_are_converted_by_its_profile_and_not_as_chromium_does(blank) -> None:

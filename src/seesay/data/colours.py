@@ -29,11 +29,16 @@ _SAME = 2  # levels by which a profile of sRGB may change colours
 _WHITE = 203.0  # cd/m²
 _SRGB = (0.3127, 0.3290, 0.64, 0.33, 0.30, 0.60, 0.15, 0.06)  # x and y of white, red, green and blue
 _PRIMARIES = {  # by their numbers in H.273
+    1: _SRGB,
+    4: (0.310, 0.316, 0.67, 0.33, 0.21, 0.71, 0.14, 0.08),
     5: (0.3127, 0.3290, 0.64, 0.33, 0.29, 0.60, 0.15, 0.06),
+    **dict.fromkeys((6, 7), (0.3127, 0.3290, 0.630, 0.340, 0.310, 0.595, 0.155, 0.070)),
+    8: (0.310, 0.316, 0.681, 0.319, 0.243, 0.692, 0.145, 0.049),
     9: (0.3127, 0.3290, 0.708, 0.292, 0.170, 0.797, 0.131, 0.046),
-    6: (0.3127, 0.3290, 0.630, 0.340, 0.310, 0.595, 0.155, 0.070),
+    10: (1 / 3, 1 / 3, 1, 0, 0, 1, 0, 0),
     11: (0.314, 0.351, 0.680, 0.320, 0.265, 0.690, 0.150, 0.060),
     12: (0.3127, 0.3290, 0.680, 0.320, 0.265, 0.690, 0.150, 0.060),
+    22: (0.3127, 0.3290, 0.630, 0.340, 0.295, 0.605, 0.155, 0.077),
 }
 _PQ, _HLG = 16, 18  # by their numbers in H.273
 _LUMINANCE = np.array([0.2627, 0.6780, 0.0593], np.float32)  # of BT.2020's primaries
@@ -114,14 +119,18 @@ def _transform(profile: bytes, is_cmyk: bool, is_grey: bool) -> ImageCms.ImageCm
 
 
 def _coding_points(data: bytes, format: str | None) -> tuple[int, int] | None:
-    """Return the numbers of primaries and transfer of a PNG, AVIF or HEIC file (H.273); None without them."""
+    """Return the numbers of primaries and transfer of a PNG, AVIF or HEIC file (H.273); None without them.
+
+    A PNG may also have a profile or a gamma for programs that do not know its numbers: None for these, too.
+    """
     if format in ("AVIF", "HEIF"):
         at = data.find(b"colrnclx", 0, 1 << 16) + 8
         return (data[at + 1], data[at + 3]) if 8 <= at < len(data) - 4 else None
     at = 8
     while format == "PNG" and data[at + 4 : at + 8] not in (b"IDAT", b""):
         if data[at + 4 : at + 8] == b"cICP":
-            return data[at + 8], data[at + 9]
+            known = data[at + 8] in _PRIMARIES and _light(data[at + 9], is_video=True) is not None
+            return (data[at + 8], data[at + 9]) if known else None
         at += 12 + int.from_bytes(data[at : at + 4], "big")
     return None
 
@@ -148,7 +157,10 @@ def _light(transfer: int, is_video: bool) -> Floats | None:
         return np.asarray(level**gamma)
     if transfer == 17:  # SMPTE ST 428-1, of cinemas
         return np.asarray(52.37 / 48 * level**2.6)
-    return _srgb_light() if transfer in (2, 13, *television) else None
+    if transfer == 7:  # SMPTE ST 240
+        return np.where(level < 0.0913, level / 4, ((level + 0.1115) / 1.1115) ** (1 / 0.45))
+    known = (13,) if is_video else (2, 13, *television)  # 2 is "unspecified"
+    return _srgb_light() if transfer in known else None
 
 
 def _displayed(scene: Floats) -> Floats:
@@ -206,8 +218,9 @@ def _by_light(
 
 def _to_xyz(primaries: tuple[float, ...]) -> Floats:
     """Return the matrix from light of these primaries to XYZ, adapted to the white of sRGB (Bradford)."""
-    white, *colours = (np.array([x / y, 1, (1 - x - y) / y]) for x, y in np.reshape(primaries, (4, 2)))
+    white, *colours = (np.array([x, y, 1 - x - y]) for x, y in np.reshape(primaries, (4, 2)))
     wanted = np.array([_SRGB[0] / _SRGB[1], 1, (1 - _SRGB[0] - _SRGB[1]) / _SRGB[1]])
+    white /= white[1]
     matrix = np.column_stack(colours) * np.linalg.solve(np.column_stack(colours), white)
     gains = (_BRADFORD @ wanted) / (_BRADFORD @ white)
     return np.asarray(np.linalg.solve(_BRADFORD, gains[:, None] * (_BRADFORD @ matrix)))

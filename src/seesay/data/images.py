@@ -43,7 +43,7 @@ _MOST_EXIF = 100  # blocks, which Pillow joins one by one; a photo has one, and 
 _Exif = ExifTags.Base
 _MAX_CHARACTERS = 100
 _TIME = re.compile(r"[0-9]{4}(:[0-9]{2}){2} [0-9]{2}(:[0-9]{2}){2}")
-_METADATA = re.compile(rb"(infe.{8})(?:Exif|mime)", re.DOTALL)  # a part of an AVIF or HEIC file
+_METADATA = re.compile(rb"(infe.{4}(..)..)(?:Exif|mime)", re.DOTALL)  # an item of an AVIF or HEIC file
 
 
 def content_key(data: bytes) -> str:
@@ -227,7 +227,7 @@ class EncodedImage:
 
 
 def _without_cut_parts(data: bytes) -> bytes:
-    """Return a WebP, AVIF or HEIC file; if it is cut off, without its last part, or without its metadata.
+    """Return a WebP, AVIF or HEIC file; if it is cut off, without its last part or cut metadata.
 
     Its decoder refuses a file that lacks anything, even EXIF; of the rest, it says if the picture is whole.
     """
@@ -241,7 +241,37 @@ def _without_cut_parts(data: bytes) -> bytes:
         start, end = end, end + int.from_bytes(data[end : end + 4], "big")
         if end < start + 8:  # up to the end of the file, or in 64 bits
             return data
-    return _METADATA.sub(rb"\1free", data[:start]) + data[start:] if end > len(data) else data
+    if end <= len(data):
+        return data
+    lacking = _lacking_items(data)
+
+    def kept(item: re.Match[bytes]) -> bytes:
+        return item[1] + b"free" if int.from_bytes(item[2], "big") in lacking else item[0]
+
+    return _METADATA.sub(kept, data[:start]) + data[start:]
+
+
+def _lacking_items(data: bytes) -> set[int]:
+    """Return the numbers of the items that end beyond an AVIF or HEIC file, by ISO/IEC 14496-12 (`iloc`)."""
+    at = max(data.find(b"iloc"), 4)
+    box = io.BytesIO(data[at + 4 : at - 4 + int.from_bytes(data[at - 4 : at], "big")])
+
+    def number(size: int) -> int:
+        return int.from_bytes(box.read(size), "big")
+
+    lacking, version, sizes = set[int](), number(4) >> 24, number(2)
+    offset, length, base, index = (sizes >> shift & 15 for shift in (12, 8, 4, 0))
+    index, wide = index if version else 0, 4 if version == 2 else 2
+    number(wide)  # how many items follow, up to the end of the box
+    while item := number(wide):
+        in_file = version == 0 or number(2) == 0
+        number(2)
+        start, extents = number(base), number(2)
+        for _ in range(extents if offset + length else 0):
+            number(index)
+            if start + number(offset) + number(length) > len(data) and in_file:
+                lacking.add(item)
+    return lacking
 
 
 @dataclass(frozen=True, slots=True, eq=False)
