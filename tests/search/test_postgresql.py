@@ -209,6 +209,16 @@ def test_a_killed_update_leaves_no_lock(index: Index) -> None:
     assert index.update_images().unchanged == 3
 
 
+def test_an_update_whose_lock_is_lost_writes_nothing_more(index: Index, tmp_path: Path) -> None:
+    gallery(tmp_path / "photos", "white.png")
+    with index.store.sole_writer():
+        ask("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'")
+        with pytest.raises(SeesayError, match="PostgreSQL cannot be used"), index.store.write() as writer:
+            writer.set_meta(exclude='["*"]')
+    assert index.store.exclude() == []
+    assert index.update_images().added == 1
+
+
 def test_queries_do_not_wait_for_an_update(index: Index) -> None:
     with index.store.write() as writer:
         writer.set_meta(exclude="[]")

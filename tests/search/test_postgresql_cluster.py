@@ -44,11 +44,11 @@ class Servers:
             if USER:
                 shutil.chown(folder / name, USER)
         self._run("initdb", "-D", folder / "one" / "data", "-U", "postgres", "--auth=trust", "--no-sync")
-        self._start("one")
+        self.start("one")
         for name in NAMES[1:]:
             copy = ("-D", folder / name / "data", "-h", folder / "one", "-U", "postgres")
             self._run("pg_basebackup", *copy, "--write-recovery-conf", "--checkpoint=fast", "--no-sync")
-            self._start(name)
+            self.start(name)
         self.ask("one", "ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (*)'")
         self.ask("one", "SELECT pg_reload_conf()")
         wait_for(lambda: self.ask("one", "SELECT count(*) FROM pg_stat_replication")[0] == 2)
@@ -57,7 +57,7 @@ class Servers:
         done = subprocess.run([PROGRAMS / program, *map(str, arguments)], user=USER, capture_output=True)
         assert done.returncode == 0, done.stderr
 
-    def _start(self, name: str) -> None:
+    def start(self, name: str) -> None:
         source = f"{self.address.partition('?')[2].replace('&', ' ')} application_name={name}"
         options = {
             "fsync": "off",
@@ -171,6 +171,12 @@ def test_a_killed_server_loses_nothing(servers: Servers, tmp_path: Path) -> None
         put(store, start, start + BATCH)
     for start in range(FIRST, COUNT, BATCH):
         put(exact, start, start + BATCH)
+    check_same(store, exact)
+    for name in NAMES[1:]:
+        servers.kill(name)
+    with pytest.raises(SeesayError, match="PostgreSQL"):
+        store.count("image")
+    servers.start(primary)
     check_same(store, exact)
     for each in (exact, store):
         each.close()

@@ -40,6 +40,12 @@ _FILTERS = 16  # whose few matches are known until the index changes
 _CONNECTIONS = 8  # at most
 _SECONDS = 60  # that a statement may take
 _CONNECT_SECONDS = 10
+# Prepared statements are planned for any parameters, and poolers do not keep them.
+_CONNECTION: dict[str, Any] = {
+    "autocommit": True,
+    "prepare_threshold": None,
+    "connect_timeout": _CONNECT_SECONDS,
+}
 _BUILD_BYTES = 2 << 30  # that the server may use to build a graph
 _MOST_DIMENSIONS = 4000  # of half precision in a graph of pgvector
 _NEEDS = (0, 8)  # version of pgvector: iterative scans
@@ -130,8 +136,7 @@ class _Database:
             open=False,
             check=ConnectionPool.check_connection,
             timeout=_CONNECT_SECONDS,
-            # Prepared statements are planned for any parameters, and poolers do not keep them.
-            kwargs={"autocommit": True, "prepare_threshold": None, "connect_timeout": _CONNECT_SECONDS},
+            kwargs=_CONNECTION,
         )
 
     @contextmanager
@@ -154,15 +159,22 @@ class _Database:
 
     def connect(self) -> psycopg.Connection:
         """Open a connection outside the pool."""
-        return psycopg.connect(self.address, autocommit=True, connect_timeout=_CONNECT_SECONDS)
+        return psycopg.connect(self.address, **_CONNECTION)
 
     @contextmanager
-    def transaction(self, kind: str, seconds: float = _SECONDS, **settings: object) -> Iterator[_Connection]:
+    def transaction(
+        self,
+        kind: str,
+        seconds: float = _SECONDS,
+        on: psycopg.Connection | None = None,
+        **settings: object,
+    ) -> Iterator[_Connection]:
         """Yield a connection in a transaction.
 
         Args:
             kind: "READ ONLY", which sees one state, or "READ WRITE".
             seconds: the time limit of a statement; 0 for none.
+            on: the connection; by default one of the pool.
             **settings: of PostgreSQL, for this transaction, so that poolers can be used.
         """
         settings = {
@@ -175,7 +187,7 @@ class _Database:
             self._pool.open()
             # Statements that only read are sent together, until a result is asked for.
             with (
-                self._pool.connection() as connection,
+                nullcontext(on) if on else self._pool.connection() as connection,
                 connection.pipeline() if kind == "READ ONLY" else nullcontext(),
                 connection.transaction(),
             ):
@@ -213,6 +225,7 @@ class DatabaseStore(Store):
 
     def __init__(self, database: _Database) -> None:
         self._database = database
+        self._sole: psycopg.Connection | None = None  # which holds the lock of an update
         with database.transaction("READ ONLY") as connection:
             super().__init__(database.place, connection.execute("SELECT key, value FROM meta"))
         self._head = struct.pack(">hh", self.dim, 0)  # of a halfvec
@@ -276,7 +289,8 @@ class DatabaseStore(Store):
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        with self._database.transaction("READ WRITE") as connection:
+        # An update that has lost its connection has lost its lock, and writes nothing more.
+        with self._database.transaction("READ WRITE", on=self._sole) as connection:
             connection.execute("SELECT value FROM meta WHERE key = 'generation' FOR UPDATE")
             yield connection
 
@@ -295,9 +309,11 @@ class DatabaseStore(Store):
             row = connection.execute(lock, (self._database.schema,)).fetchone()
             if row != (True,):
                 raise SeesayError(f"{self.place}: another update is running; wait until it has finished.")
+            self._sole = connection
             try:
                 yield
             finally:
+                self._sole = None
                 with suppress(psycopg.Error):  # at once: the server ends a closed connection a little later
                     connection.execute("SELECT pg_advisory_unlock_all()")
 
@@ -307,7 +323,9 @@ class DatabaseStore(Store):
         if count < self.graph_from:
             return
         memory = min(_BUILD_BYTES, max(64 << 20, count * (2 * self.dim + 400)))
-        build = self._database.transaction("READ WRITE", 0, maintenance_work_mem=f"{memory >> 10}kB")
+        build = self._database.transaction(
+            "READ WRITE", 0, self._sole, maintenance_work_mem=f"{memory >> 10}kB"
+        )
         with build as connection:
             if connection.execute(f"SELECT to_regclass('graph_{kind}')").fetchone() == (None,):
                 connection.execute(
@@ -358,7 +376,7 @@ class DatabaseStore(Store):
             f"SELECT items.id, data FROM {_JOINED} WHERE vectors.kind = '{kind}' AND {where.sql} "
             "ORDER BY data <#> ?::vector::halfvec LIMIT ?"
         )
-        with self._database.transaction("READ ONLY", _SECONDS, **settings) as connection:
+        with self._database.transaction("READ ONLY", _SECONDS, None, **settings) as connection:
             values = (*where.values, str(query.tolist()), 2 * count)
             return _scored(connection, near, values, query, count)
 
