@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from PIL import Image
 from typer.main import get_command
 
@@ -24,6 +25,7 @@ from seesay.data.images import content_key
 from seesay.data.readers import read_corpus
 from seesay.device import chosen_device
 from seesay.metrics import retrieval_metrics
+from seesay.recipes.load import load_recipe
 from seesay.search import Index
 from tests.end_to_end.command import seesay
 from tools.scenes import write_scenes
@@ -153,6 +155,24 @@ def test_a_device_is_chosen_for_one_command_or_by_the_environment(
     monkeypatch.setenv("SEESAY_DEVICE", "meta:1")
     assert "mR" in seesay("evaluate", run, "--device", "cpu").stdout
     assert chosen_device() == "meta:1"
+
+
+def test_a_recipe_is_printed_as_yaml_that_train_takes(scenes: Path, tmp_path: Path) -> None:
+    mine, of_others = tmp_path / "mine.yaml", tmp_path / "of-others.yaml"
+    mine.write_text(seesay("recipes", "projection").stdout)
+    assert yaml.safe_load(mine.read_text()) == json.loads(seesay("recipes", "projection", "--json").stdout)
+    given, read = load_recipe("projection", "scenes"), load_recipe(str(mine), "scenes")
+    about = {"settings_of", "system", "departures"}
+    assert read.model_dump(exclude=about) == given.model_dump(exclude=about)
+    assert (read.system, read.departures) == (None, ())  # an edited copy is not the paper's
+    of_others.write_text(seesay("recipes", "coco/irmatch-s").stdout)
+    assert (
+        load_recipe(str(of_others), "mine").schedule.epochs
+        == load_recipe("coco/irmatch-s").schedule.epochs
+        == 40
+    )
+    seesay("train", mine, "--data", scenes, "--out", tmp_path / "run", "--set", "epochs=1")
+    assert "No recipe 'irmach-s'; did you mean 'irmatch-s'?" in seesay("recipes", "irmach-s", code=2).stderr
 
 
 def test_lists() -> None:

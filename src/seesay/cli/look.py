@@ -107,20 +107,33 @@ def concepts(
         print(f"{score:.3f}  {concept.part_of_speech:<9}  {concept.word}")
 
 
-@opt.command()
+@opt.command(epilog="Example: seesay recipes irmatch-s > mine.yaml")
 def recipes(
+    name: Annotated[
+        str | None, typer.Argument(metavar="RECIPE", help="Print this recipe as YAML, which train takes.")
+    ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Also those with a paper's printed settings, which learn less here.")
     ] = False,
     as_json: opt.Json = False,
 ) -> None:
-    """List the recipes by paper, and the corpora that they have settings for."""
+    """List the recipes by paper, and the corpora that they have settings for; with RECIPE, print it."""
     from seesay.recipes.files import included_recipes  # unchecked, because matchers import PyTorch
 
+    if name is not None:
+        import yaml
+
+        from seesay.recipes.load import dump_recipe, load_recipe
+
+        # A copy that is edited is for any corpus, and no longer the paper's.
+        of_paper = ("corpus", "settings_of", "system", "departures", "changes")
+        text = dump_recipe(load_recipe(name), *of_paper)
+        console.show(yaml.safe_load(text), as_json, lambda _: print(text, end=""))
+        return
     rows = [
-        {"paper": values["source"], "name": name, "about": values["about"], "corpora": [*values["corpora"]]}
-        for name, values in sorted(included_recipes().items())
-        if everything or as_json or not name.endswith("-printed")
+        {"paper": values["source"], "name": each, "about": values["about"], "corpora": [*values["corpora"]]}
+        for each, values in sorted(included_recipes().items())
+        if everything or as_json or not each.endswith("-printed")
     ]
     if as_json:
         console.print_json(rows)

@@ -253,6 +253,9 @@ def print_corpus(summary: Mapping[str, Any]) -> None:
     rows = [[name, *(count(split[key]) for key in keys)] for name, split in summary["splits"].items()]
     out, lines = wide(), []
     out.print(Table(headings, rows, title=f"{summary['corpus']}: {summary['root']}").terminal())
+    if columns := summary["columns"]:
+        rows_of = ", ".join(f"{name} ({count})" for name, count in columns.items())
+        lines.append(for_screen(f"Columns that were read, and in how many rows: {rows_of}."))
     for name, split in summary["splits"].items():
         if shared := split.get("shared"):
             lines.append(

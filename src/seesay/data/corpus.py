@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -105,8 +105,9 @@ class Corpus:
     `features` holds precomputed global features (rows, d) or region features (rows, r, d), for corpora that
     are distributed with or without their images. It may be memory-mapped (the regions of COCO are 33 GB), so
     index it with an array of rows. Images were searched for below `images_root`, or below `root` if that is
-    None. `format` names the reader if it reads less than the reader that recognises these files; the columns
-    are those that the user named. `subset_size` is the number of images if they were drawn from more.
+    None. `format` names the reader if it reads less than the reader that recognises these files.
+    `image_column` and `caption_column` are those that the user named; `columns` counts the rows that each
+    column of a table was read from. `subset_size` is the number of images if they were drawn from more.
 
     Example:
         >>> from pathlib import Path
@@ -132,6 +133,7 @@ class Corpus:
     format: str | None = None
     image_column: str | None = None
     caption_column: str | None = None
+    columns: Mapping[str, int] = field(default_factory=dict)
     subset_size: int | None = None
 
     def __repr__(self) -> str:

@@ -61,7 +61,7 @@ def summarise(corpus: Corpus, check_images: bool = False) -> dict[str, Any]:
         kind: {"count": count, "examples": issues.examples[kind], "is_omission": kind in issues.omissions}
         for kind, count in issues.counts.most_common()
     }
-    return summary | {"issues": found}
+    return summary | {"columns": dict(corpus.columns), "issues": found}
 
 
 def _split_summary(part: Corpus, text: str) -> dict[str, Any]:

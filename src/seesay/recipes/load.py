@@ -305,9 +305,10 @@ def _reads_less(key: str, composed: Recipe, member: Recipe) -> bool:
     return key in ("sentence_encoder", "sentence_dim") and member.sentence_encoder is None
 
 
-def dump_recipe(recipe: Recipe) -> str:
-    """Return the resolved recipe as YAML, with every value."""
-    return yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+def dump_recipe(recipe: Recipe, *left_out: str) -> str:
+    """Return the resolved recipe as YAML, with every value but those of the keys left out."""
+    values = recipe.model_dump(mode="json", exclude=set(left_out))
+    return yaml.safe_dump(values, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100)
 
 
 def settings_digest(recipe: Recipe) -> str:

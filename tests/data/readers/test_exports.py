@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ import pytest
 
 from seesay.data.readers import read_corpus
 from seesay.data.readers.builder import MALFORMED_LINE, MISSING_IMAGE
-from seesay.data.readers.table import NO_CAPTION
+from seesay.data.readers.table import NO_CAPTION, PASSED_OVER
 from seesay.data.readers.table_files import PICTURE_IN_SHEET, WINDOWS
 from seesay.errors import SeesayError
+from tests.end_to_end.command import seesay
 
 HEAD, UMLAUTS = "Bild;Beschreibung\r\n", "Ein grüner Übertopf – 5 €"
 TWO_LINES = 'A mug, 0.3 l:\n"Best dad"\tin red'
@@ -123,6 +125,22 @@ def test_a_product_without_a_description_has_its_title_for_a_sentence(tmp_path, 
     corpus = read_corpus(tmp_path)
     assert {each.text for each in corpus.sentences} == {"a blue mug", "Bowl"}
     assert not corpus.issues.omissions
+
+
+def test_a_description_in_html_gives_way_to_the_name_and_the_columns_that_were_read_are_said(
+    tmp_path: Path, photos: Any
+) -> None:
+    photos("a.jpg", "b.jpg", "c.jpg")
+    rows = ["Name,Description,Images", "Red mug,<p>A <b>mug</b></p>,a.jpg", "Bowl,,b.jpg", "n/a,-,c.jpg"]
+    (tmp_path / "x.csv").write_text("\n".join(rows))
+    corpus = read_corpus(tmp_path)
+    assert {each.text for each in corpus.sentences} == {"Red mug", "Bowl"}
+    assert corpus.issues.examples[PASSED_OVER] == [f"{tmp_path}/x.csv:2: <p>A <b>mug</b></p>"]
+    assert corpus.issues.examples[NO_CAPTION] == [f"{tmp_path}/x.csv:4: -"]
+    done = seesay("data", tmp_path)
+    said = "Columns that were read, and in how many rows: images (3), name (2), description (1)."
+    assert said in done.stdout
+    assert json.loads(seesay("data", tmp_path, "--json").stdout)["columns"] == corpus.columns
 
 
 @pytest.mark.parametrize("suffix", ["csv", "xlsx"])

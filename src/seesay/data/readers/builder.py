@@ -89,6 +89,7 @@ class CorpusBuilder:
         name: the name of the corpus.
         issues: the issues that were found so far.
         features: precomputed features, whose rows the images name.
+        columns: the number of rows that were read from each column of a table.
         format: the name of the reader, if it reads less than the reader that recognises the path.
     """
 
@@ -106,6 +107,7 @@ class CorpusBuilder:
         self.features: FeatureRows | NDArray[np.float32] | None = None
         self.format: str | None = None
         self.image_column, self.caption_column = image_column, caption_column
+        self.columns = Counter[str]()
         self._path, self._images_root, self._outside = path, images, outside
         self._images: list[CorpusImage] = []
         self._sentences: list[Sentence] = []
@@ -304,9 +306,8 @@ class CorpusBuilder:
                     self.issues.add(OTHER_FILE, str(file))
         root = self._path if has_boxes else self.root
         found = root, images, sentences, self.issues, self.features, self._images_root, self.format
-        return Corpus(
-            known_name(self.name, images, has_boxes), *found, self.image_column, self.caption_column
-        )
+        columns = self.image_column, self.caption_column, self.columns
+        return Corpus(known_name(self.name, images, has_boxes), *found, *columns)
 
     def _keep_described(self) -> None:
         """Remove images without phrases; phrases of an image with equal boxes share a chain."""

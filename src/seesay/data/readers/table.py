@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -20,7 +20,9 @@ from seesay.data.texts import json_or_none
 from seesay.errors import SeesayError
 
 SEVERAL_IN_ONE = "caption with '|', kept as one; give each of several a row or a column"
-NO_CAPTION = Omission("HTML, an address or a word for an empty cell, which is no caption, dropped")
+_NONE = "HTML, an address or a word for an empty cell, which is no caption"
+NO_CAPTION = Omission(f"{_NONE}, dropped")
+PASSED_OVER = f"{_NONE}, passed over for another column"
 # The first name is seesay's; the others are those of well-known tables and of users for the same column.
 _IMAGES = (
     "image image_name file_name filename filepath image_path image_file file path img jpg jpeg png images"
@@ -95,9 +97,16 @@ def _files(table: TableFormat, path: Path) -> list[Path]:
 def _read_table(table: TableFormat, file: Path, split: str | None, builder: CorpusBuilder) -> None:
     names = dict[tuple[str, str], str]()
     for number, (where, row) in enumerate(table.rows(file, builder.issues)):
-        image, *_ = _values(row, table.columns[0]) or [None]
+        named = next(_filled(row, table.columns[0]), {})
+        image = next(iter(named.values()), None)
+        cells, *others = [*_filled(row, table.columns[1])] or [{}]
+        better = next((each for each in others if any(map(_is_caption, each.values()))), None)
+        if better and not any(map(_is_caption, cells.values())):
+            builder.issues.add(PASSED_OVER, f"{where}: {_shown(*cells.values())}")
+            cells = better
+        builder.columns.update([*named, *cells])
         captions = list[Any]()
-        for cell in _values(row, table.columns[1]):  # a list of sentences, also as JSON in a CSV, or one
+        for cell in cells.values():  # a list of sentences, also as JSON in a CSV, or one
             listed = json_or_none(cell) if isinstance(cell, str) and cell.lstrip().startswith("[") else cell
             is_list = isinstance(listed, list) and all(isinstance(each, str) for each in listed)
             captions += listed if is_list else [cell]
@@ -132,19 +141,24 @@ def _read_table(table: TableFormat, file: Path, split: str | None, builder: Corp
         for text in captions:
             if "|" in text:
                 builder.issues.add(SEVERAL_IN_ONE, where)
-            if _NO_CAPTION.match(text) or _TAG.search(text):
-                builder.issues.add(NO_CAPTION, f"{where}: {' '.join(text.split())[:_SHOWN]}")
-            else:
+            if _is_caption(text):
                 builder.sentence(text, at, where)
+            else:
+                builder.issues.add(NO_CAPTION, f"{where}: {_shown(text)}")
 
 
-def _values(row: dict[str, Any], names: Sequence[str]) -> list[Any]:
-    """Return the values of the first of these columns that is filled in; numbered columns count as one."""
-    blank = list[Any]()
+def _filled(row: dict[str, Any], names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Iterate over the cells of the columns that are filled in, by name; numbered columns count as one."""
     for name in names:
         columns = [column for column in row if name in (column, without_number(column))]
-        values = [row[column] for column in columns if row[column] is not None]
-        if any(value != "" for value in values):
-            return values
-        blank = blank or values
-    return blank
+        cells = {column: row[column] for column in columns if row[column] is not None}
+        if any(value != "" for value in cells.values()):
+            yield cells
+
+
+def _shown(*cells: object) -> str:
+    return " ".join(" ".join(map(str, cells)).split())[:_SHOWN]
+
+
+def _is_caption(cell: object) -> bool:
+    return not isinstance(cell, str) or not (_NO_CAPTION.match(cell) or _TAG.search(cell))
