@@ -19,7 +19,7 @@ from onnx import TensorProto, helper
 from torch import nn
 
 from seesay.errors import SeesayError
-from seesay.onnx import Packaged, _refused, compute, onnx_session
+from seesay.onnx import Packaged, Session, _refused, compute, onnx_session
 from tests.waiting import waited
 
 
@@ -180,7 +180,7 @@ def expanded(side: int, products: int) -> onnx.GraphProto:
     return helper.make_graph(nodes, "graph", [given], [out], [sides])
 
 
-ONE = {"x": np.ones(1, np.float32)}
+ONE, GRAPH = {"x": np.ones(1, np.float32)}, Path("graph.onnx")
 
 
 def opened_with(folder: Path, side: int, products: int) -> onnxruntime.InferenceSession:
@@ -197,8 +197,8 @@ def test_a_network_that_computes_for_hours_is_stopped(
 ) -> None:
     session = opened_with(tmp_path, 800, 5_000)
     monkeypatch.setattr("seesay.onnx.MOST_SECONDS", 0.2)
-    with pytest.raises(SeesayError, match=r"has computed for 0\.2 seconds"):
-        compute(session, ONE)
+    with pytest.raises(SeesayError, match=r"^graph\.onnx: has computed for 0\.2 seconds"):
+        compute(GRAPH, session, ONE)
     waited(none_computes)
 
 
@@ -206,22 +206,24 @@ def test_a_signal_ends_the_wait_for_a_network(tmp_path: Path) -> None:
     """As Ctrl-C does, which Python handles only between its own steps."""
 
     def interrupt(*_: object) -> None:
-        raise InterruptedError
+        raise KeyboardInterrupt
 
     session, before = opened_with(tmp_path, 800, 5_000), signal.signal(signal.SIGALRM, interrupt)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.2)
-        with pytest.raises(InterruptedError):
-            compute(session, ONE)
+        with pytest.raises(KeyboardInterrupt):
+            compute(GRAPH, session, ONE)
     finally:
         signal.signal(signal.SIGALRM, before)
     waited(none_computes)
 
 
 def test_the_memory_of_networks_is_limited(tmp_path: Path) -> None:
-    assert compute(opened_with(tmp_path, 10, 1), ONE)[0] == 10
-    with pytest.raises(Exception, match="smaller than requested bytes"):
-        compute(opened_with(tmp_path, 50_000, 0), ONE)
+    """Also of an encoder's, which a run may have brought."""
+    assert compute(GRAPH, opened_with(tmp_path, 10, 1), ONE)[0] == 10
+    opened_with(tmp_path, 50_000, 0)
+    with pytest.raises(SeesayError, match=r"images\.onnx: cannot be computed .*smaller than requested bytes"):
+        Session(tmp_path / "images.onnx", 1).run(ONE)
 
 
 @given(st.binary(max_size=60))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.errors import SeesayError, naming_extras
+from seesay.errors import SeesayError, first_line, naming_extras
 from seesay.paths import cache_dir, file_digest, replacing, unusable, unwritable_cache
 from seesay.progress import progress
 
@@ -52,12 +52,13 @@ class Session:
         """Compute the outputs with those names, or all.
 
         Raises:
-            SeesayError: the file is damaged, or it must be exported first and PyTorch is missing.
+            SeesayError: the file is damaged, or it must be exported first and PyTorch is missing; see
+                `compute`, too.
         """
         if self._session is None:  # otherwise this call would wait for other networks, too
             with _opening:
                 self._session = self._session or _opened(self.file(), self._threads, self._arena)
-        return compute(self._session, inputs, outputs)
+        return compute(self._path, self._session, inputs, outputs)
 
 
 class Packaged(Session):
@@ -116,22 +117,30 @@ def _opened(path: Path, threads: int, arena: bool) -> InferenceSession:
 
 
 def compute(
-    session: InferenceSession, inputs: Mapping[str, NDArray[Any]], outputs: Sequence[str] | None = None
+    path: Path,
+    session: InferenceSession,
+    inputs: Mapping[str, NDArray[Any]],
+    outputs: Sequence[str] | None = None,
 ) -> list[NDArray[np.float32]]:
-    """Compute the outputs of a session with those names, or all.
+    """Compute the outputs with those names, or all, of the session of a file.
 
     Raises:
-        SeesayError: it takes too long.
+        SeesayError: it takes too long, or fails, as for lack of memory.
     """
     import onnxruntime
 
     options = onnxruntime.RunOptions()
     stop = partial(setattr, options, "terminate", True)
-    return _within_limit(partial(session.run, outputs, dict(inputs), options), stop)
+    try:
+        return _within_limit(path, partial(session.run, outputs, dict(inputs), options), stop)
+    except SeesayError:
+        raise
+    except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
+        raise SeesayError(f"{path}: cannot be computed ({first_line(error)}); use another run.") from error
 
 
-def _within_limit(work: Callable[[], _T], stop: Callable[[], None]) -> _T:
-    """Do native work in another thread, so that Ctrl-C and a limit of time end the wait for it.
+def _within_limit(path: Path, work: Callable[[], _T], stop: Callable[[], None]) -> _T:
+    """Do native work with a file in another thread, so that Ctrl-C and a limit of time end the wait for it.
 
     `stop` asks it to end, as it does after its current operation at the earliest.
     """
@@ -147,7 +156,7 @@ def _within_limit(work: Callable[[], _T], stop: Callable[[], None]) -> _T:
     try:
         return done.result(MOST_SECONDS)
     except TimeoutError as error:
-        raise SeesayError(f"A network has computed for {MOST_SECONDS:g} seconds; use another run.") from error
+        raise SeesayError(f"{path}: has computed for {MOST_SECONDS:g} seconds; use another run.") from error
     finally:
         stop()
 
@@ -223,7 +232,7 @@ def onnx_session(
         _limit_memory()
         options.add_session_config_entry("session.use_env_allocators", str(int(arena)))
         opened = partial(onnxruntime.InferenceSession, str(path), options, providers=["CPUExecutionProvider"])
-        return _within_limit(opened, partial(options.set_load_cancellation_flag, True))
+        return _within_limit(path, opened, partial(options.set_load_cancellation_flag, True))
     except SeesayError:
         raise
     except Exception as error:  # ONNX Runtime's exceptions have no common base of their own

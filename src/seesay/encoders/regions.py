@@ -287,7 +287,7 @@ class Detector:
         fitted = resize(pixels, max(1, round(height * scale)), max(1, round(width * scale)))
         square = np.full((self._side, self._side, 3), _GREY, np.float32)
         square[: fitted.shape[0], : fitted.shape[1]] = fitted[:, :, ::-1]
-        rows = compute(self._session, {self._name: square.transpose(2, 0, 1)[None]})[0][0]
+        rows = compute(self.path, self._session, {self._name: square.transpose(2, 0, 1)[None]})[0][0]
         if not np.isfinite(rows).all():
             raise SeesayError(f"{self.path}: returned a number that is not finite; export it again.")
         middles = (rows[:, :2] + self._cells) * self._strides

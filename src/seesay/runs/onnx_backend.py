@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from seesay.arrays import Vectors
-from seesay.errors import SeesayError, first_line
+from seesay.errors import SeesayError
 from seesay.onnx import compute, onnx_session
 from seesay.paths import file_digest, unusable
 from seesay.progress import Advance
@@ -97,15 +97,11 @@ class OnnxBackend:
         with self._lock:
             session = self._sessions.get(graph) or self._opened(graph)
             self._sessions[graph] = session
-        try:
-            given = {each.name: np.ascontiguousarray(inputs[each.name]) for each in session.get_inputs()}
-            output: Vectors = compute(session, given)[0]
-            if output.ndim == 0:
-                raise ValueError("its output is a single number")
-        except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
-            raise SeesayError(
-                f"{self._folder / graph}.onnx: cannot be computed ({first_line(error)}); {_REMEDY}."
-            ) from error
+        path, used = self._folder / f"{graph}.onnx", {each.name for each in session.get_inputs()}
+        given = {name: np.ascontiguousarray(inputs[name]) for name in inputs.keys() & used}
+        output: Vectors = compute(path, session, given)[0]
+        if output.ndim == 0:
+            raise SeesayError(f"{path}: cannot be computed (its output is a single number); {_REMEDY}.")
         return output
 
     def _opened(self, graph: str) -> InferenceSession:
