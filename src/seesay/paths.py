@@ -322,17 +322,22 @@ def is_file_name(name: str) -> bool:
 
 
 def check_folder(out: Path, is_ours: bool = False) -> None:
-    """Check that a command can write its files to a folder: a new or empty one, or one that it made.
+    """Check that a command can write its files to a folder: one without files, or one that it made.
 
     Raises:
         SeesayError: the folder contains something else, or cannot be read.
     """
+
+    def failed(error: OSError) -> None:
+        raise error
+
     try:
-        other = None if is_ours or not out.exists() else next(out.iterdir(), None)
+        folders = () if is_ours or not out.exists() else os.walk(out, onerror=failed)
+        other = next((name for _, _, files in folders for name in files), None)
     except OSError as error:
         raise SeesayError(f"{out}: cannot be used ({error.strerror}); choose another folder.") from error
     if other is not None:
-        raise SeesayError(f"{out}: contains other files ({other.name}, …); choose an empty folder.")
+        raise SeesayError(f"{out}: contains other files ({other}, …); choose an empty folder.")
 
 
 @contextmanager

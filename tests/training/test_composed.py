@@ -194,3 +194,34 @@ def test_a_table_combines_its_own_runs(corpus: Corpus, tmp_path: Path) -> None:
     assert measure_table(runs, [1], lambda _: None).failures == []
     after = load_file(weights)
     assert {key.split(".")[1] for key in after if (after[key] != before[key]).any()} == {"3"}
+
+
+@pytest.mark.parametrize("place", ["members/mcnn-phs", "members/own", "."])
+@pytest.mark.parametrize("file", ["notes.txt", "run.json"])
+def test_nothing_is_written_into_a_folder_of_others_members(
+    corpus: Corpus, tmp_path: Path, place: str, file: str
+) -> None:
+    (tmp_path / "members" / "mcnn-phs").mkdir(parents=True)
+    (tmp_path / place).mkdir(exist_ok=True)
+    (tmp_path / place / file).write_text("{}")
+    before = sorted(tmp_path.rglob("*"))
+    for resume in (True, False):
+        with pytest.raises(SeesayError, match=r"nothing to resume|damaged|other files|already contains"):
+            train(load_recipe("mcnn-ens", changes=TWO), corpus, tmp_path, resume=resume)
+    assert sorted(tmp_path.rglob("*")) == before
+    assert (tmp_path / place / file).read_text() == "{}"
+
+
+def test_a_training_that_was_killed_before_its_first_member_had_begun_starts_again(
+    corpus: Corpus, tmp_path: Path
+) -> None:
+    (tmp_path / "members" / "mcnn-phs").mkdir(parents=True)
+    recipe = load_recipe("mcnn-ens", changes=TWO)
+    with pytest.raises(SeesayError, match="nothing to resume"):
+        train(recipe, corpus, tmp_path, resume=True)
+    with pytest.raises(KeyboardInterrupt), counted_steps(last=1):
+        train(recipe, corpus, tmp_path)
+    with pytest.raises(SeesayError, match="nothing to resume"):  # the members are no run of this recipe
+        train(load_recipe("mcnn-st", changes=SMALL), corpus, tmp_path, resume=True)
+    with pytest.raises(KeyboardInterrupt), counted_steps(last=1):
+        train(recipe, corpus, tmp_path, resume=True)

@@ -174,21 +174,24 @@ def _begin(
 
 def can_resume(out: Path) -> bool:
     """Return whether a training has begun in a folder, so that it can be resumed."""
-    return (out / RUN).exists() or (out / MEMBERS).exists()
+    return any(_begun(out))
+
+
+def _begun(out: Path) -> Iterator[Path]:
+    """Iterate over the folders of runs that were begun: of a run, and of its members."""
+    return (file.parent for file in (out / RUN, *out.glob(f"{MEMBERS}/*/{RUN}")) if file.exists())
 
 
 def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
-    begun, members = (out / RUN).exists(), (out / MEMBERS).exists()
-    if not resume:
-        if members or (begun and has_epochs(out)):
-            raise SeesayError(f"{out}: already contains a run; choose another folder, or resume it.")
-        check_folder(out, begun)
-        if begun:
-            RunConfig.load(out)  # refuses a file of that name that no training wrote
-        return
-    if not can_resume(out):
+    begun, composed = list(_begun(out)), recipe.matcher.is_composed
+    if not resume and any(folder != out or has_epochs(out) for folder in begun):
+        raise SeesayError(f"{out}: already contains a run; choose another folder, or resume it.")
+    if resume and not (begun if composed else out in begun):
         raise SeesayError(f"{out}: there is nothing to resume; omit resume to start a new run.")
-    if recipe.matcher.is_composed and begun and has_epochs(out):
+    check_folder(out, bool(begun))
+    for folder in begun:
+        RunConfig.load(folder)  # refuses a file of that name that no training wrote
+    if resume and composed and out in begun and has_epochs(out):
         check_recipe(out, recipe)
 
 
