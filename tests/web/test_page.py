@@ -866,6 +866,9 @@ def test_few_thumbnails_are_asked_for_at_once(browser, many) -> None:
     expect(tiles(page)).not_to_have_count(0)
     page.wait_for_timeout(500)
     assert len(asked) == 16
+    waiting = page.locator(".tile img:not([src])")  # Chromium shows them as broken images
+    assert waiting.count() > 0
+    expect(waiting.first).to_have_css("opacity", "0")
     for route in held[:4]:
         route.continue_()
     page.wait_for_timeout(500)
