@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -102,6 +103,21 @@ def test_a_run_that_is_not_exported_is(run: Path, tmp_path: Path) -> None:
     write_bundle(str(run), tmp_path / "mine")
     assert RunConfig.load(tmp_path / "mine").graphs
     assert not RunConfig.load(run).graphs
+    export_run(loaded)
+
+
+def test_the_error_of_a_matcher_that_onnx_does_not_take_names_the_run(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("no operator for this.\nAnd a graph of 300 lines")
+
+    monkeypatch.setattr("seesay.runs.export._write", fail)
+    remove_export(loaded := Run.load(str(run), "cpu"))
+    said = re.escape(f"{run}: its matcher cannot be exported to ONNX (no operator for this); the run needs")
+    with pytest.raises(SeesayError, match=f"^{said}"):
+        write_bundle(str(run), tmp_path / "mine")
+    monkeypatch.undo()
     export_run(loaded)
 
 

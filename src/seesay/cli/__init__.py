@@ -44,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Libraries warn about damaged files, which seesay counts and reports itself.
     warnings.simplefilter("ignore")
     warnings.filterwarnings("default", module="seesay.registry")
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # PyTorch's own, such as of a failed export
     # It raises errors, which become one line, and also logs them.
     logging.getLogger("psycopg").setLevel(logging.CRITICAL)
     before, streams = chosen_device(), (sys.stdout, sys.stderr)

@@ -52,7 +52,7 @@ def write_bundle(name: str, out: Path) -> str | None:
         if not run.config.graphs:
             with naming_extras():
                 from seesay.runs.export import export_run
-            export_run(run)
+            export_run(run, name)  # its folder is a copy, which is deleted
         _bring_networks(run)
         if (beside / TEXT).is_file():
             return "train"  # fitted sentence encoders read GloVe's vectors

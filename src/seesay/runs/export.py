@@ -44,8 +44,8 @@ def try_export(run: Run) -> None:
             logging.getLogger(__name__).warning("%s", failure)
 
 
-def export_run(run: Run) -> None:
-    """Export a run's matcher into its folder, replacing a previous export.
+def export_run(run: Run, name: str | None = None) -> None:
+    """Export a run's matcher into its folder, replacing a previous export; errors call it by `name`.
 
     `run.json` lists the graphs once the outputs of each agree with PyTorch's; until then there is no export.
     The run, on any device, is as saved in its folder.
@@ -81,7 +81,7 @@ def export_run(run: Run) -> None:
         remove_export(run)
         reason = first_line(failure).rstrip(".")
         raise SeesayError(
-            f"{run.name}: its matcher cannot be exported to ONNX ({reason}); the run needs PyTorch."
+            f"{name or run.name}: its matcher cannot be exported to ONNX ({reason}); the run needs PyTorch."
         ) from failure
 
 
