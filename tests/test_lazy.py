@@ -51,6 +51,15 @@ def test_a_search_imports_only_what_half_a_second_allows(tmp_path: Path) -> None
     assert done.stderr == "set()\n"
 
 
+def test_a_process_that_decodes_photos_starts_without_what_only_settings_need() -> None:
+    code = (
+        "import sys, seesay.data.decoders; "
+        "sys.exit(str({'onnxruntime', 'pydantic', 'torch', 'yaml'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr == "set()\n"
+
+
 def test_a_name_imports_the_module_that_has_it_and_no_other() -> None:
     code = (
         "import sys; from seesay.metrics import Ranks; from seesay import SeesayError; "

@@ -9,7 +9,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from seesay.data import decoders
 from seesay.data.decoders import Decoders
-from seesay.data.ocr import LINES, TextLine
+from seesay.data.ocr import TextLine, checked_lines
 from seesay.errors import ImageError, MissingExtraError, UnavailableImageError
 from seesay.search import Index
 from seesay.search.filters import Filter
@@ -241,12 +241,12 @@ def test_models_that_cannot_be_loaded_are_no_fault_of_the_picture(tmp_path: Path
 
 
 def test_lines_from_elsewhere_are_checked() -> None:
-    assert LINES.validate_python([["a", 0, 0, 1, 0.5]]) == [TextLine("a", 0, 0, 1, 0.5)]
+    assert checked_lines([["a", 0, 0, 1, 0.5]]) == [TextLine("a", 0, 0, 1, 0.5)]
     line = ["a", 0, 0, 1, 0.5]
     wrong = [["a", 0, 0, 2, 1]], [["a" * 501, 0, 0, 1, 1]], [["a", 0, 0, 1, float("nan")]], [["a"]], [3], 3
     for each in (*wrong, [line] * 1001):
-        with pytest.raises(ValueError, match="for "):
-            LINES.validate_python(each)
+        with pytest.raises(ValueError, match="line"):
+            checked_lines(each)
 
 
 @pytest.mark.slow

@@ -17,16 +17,16 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Annotated, Any, TypeAlias, cast
+from typing import IO, Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field
 
 import seesay
 from seesay.data.images import MAX_PIXELS, DecodedImage, EncodedImage, content_key
-from seesay.data.ocr import Lines, TextLine, recognised_lines
+from seesay.data.ocr import TextLine, checked_lines, recognised_lines
 from seesay.errors import ImageError, UnavailableImageError, first_line
 
 _SECONDS = 10.0  # for one of the user's own photos
@@ -41,20 +41,20 @@ _MOST_BYTES = 1 << 20  # of the first line of an answer, with all text in a pict
 _NO_PIXELS = np.zeros((0, 0, 3), np.uint8)
 
 _Process: TypeAlias = "subprocess.Popen[bytes]"
-_Side = Annotated[int, Field(gt=0)]
 
 
-class _Answer(BaseModel):
+@dataclass(frozen=True)
+class _Answer:
     """The first line of an answer: an error, or what was asked of an image; its pixels follow."""
 
     error: str = ""
     again: bool = False
     shape: tuple[int, int] = (0, 0)
-    size: tuple[_Side, _Side] = (1, 1)
+    size: tuple[int, int] = (1, 1)
     taken: str = ""
-    facts: dict[str, str] = {}
+    facts: dict[str, str] = field(default_factory=dict)
     same: bool = False
-    lines: Lines = []
+    lines: list[TextLine] = field(default_factory=list)
 
 
 class Decoders:
@@ -105,7 +105,7 @@ class Decoders:
 
     def is_same_in_browsers(self, data: bytes, name: str) -> bool:
         """Return `EncodedImage.is_same_in_browsers`. Raises the same errors as `decode`."""
-        return self._ask(data, name, {"pixels": 0})[0].same
+        return bool(self._ask(data, name, {"pixels": 0})[0].same)
 
     def read_text(self, data: bytes, name: str) -> list[TextLine]:
         """Return the lines of text, see `recognised_lines`. Raises the same errors as `decode`."""
@@ -195,12 +195,16 @@ def _failure(process: _Process, is_late: bool, name: str, seconds: float) -> Ima
 
 
 def _checked(answers: IO[bytes], max_pixels: int) -> tuple[_Answer, NDArray[np.uint8]]:
-    """Read an answer with at most `max_pixels` pixels; raise ValueError if it is none."""
-    head = _Answer.model_validate_json(answers.readline(_MOST_BYTES))
-    height, width = head.shape
+    """Read an answer with at most `max_pixels` pixels; raise an exception if it is none."""
+    head = _Answer(**json.loads(answers.readline(_MOST_BYTES)))
+    texts = head.error, head.taken, *head.facts, *head.facts.values()
+    (height, width), size = head.shape, (head.size[0], head.size[1])
+    if {*map(type, texts)} != {str} or {*map(type, (height, width, *size))} != {int} or min(size) < 1:
+        raise ValueError("a value that an answer does not have")
     if not head.error and (min(head.shape) < min(1, max_pixels) or height * width > max_pixels):
         raise ValueError("no shape of an image")
-    return head, np.frombuffer(answers.read(3 * height * width), np.uint8).reshape(height, width, 3)
+    pixels = np.frombuffer(answers.read(3 * height * width), np.uint8).reshape(height, width, 3)
+    return replace(head, size=size, lines=checked_lines(head.lines)), pixels
 
 
 def _write(to: IO[bytes], head: dict[str, Any], data: bytes | memoryview = b"") -> None:

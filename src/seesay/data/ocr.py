@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, TypeAdapter
 
 from seesay.errors import naming_extras
 from seesay.onnx import Session
@@ -32,22 +31,27 @@ _UPRIGHT = 1.5  # height of an area, in widths, from which its text is read side
 _MOST_CHARACTERS = 500  # of a line
 
 
-_Edge = Annotated[float, Field(ge=0, le=1)]
-
-
 class TextLine(NamedTuple):
     """A line of text in a picture, and its box in fractions of the upright picture's width and height."""
 
-    text: Annotated[str, Field(max_length=_MOST_CHARACTERS)]
-    x1: _Edge
-    y1: _Edge
-    x2: _Edge
-    y2: _Edge
+    text: str
+    x1: float
+    y1: float
+    x2: float
+    y2: float
 
 
-Lines = Annotated[list[TextLine], Field(max_length=_MOST_AREAS)]
-LINES = TypeAdapter(Lines)
-"""Checks the lines that another process or an index gives, and raises ValueError for something else."""
+def checked_lines(found: object) -> list[TextLine]:
+    """Return the lines that another process or an index gives; raise ValueError for something else."""
+    if not isinstance(found, list) or len(found) > _MOST_AREAS:
+        raise ValueError("no list of lines")
+    for line in found:
+        text, *edges = line if isinstance(line, list) and len(line) == 5 else [None]
+        if not isinstance(text, str) or len(text) > _MOST_CHARACTERS:
+            raise ValueError("a line without its text")
+        if not all(isinstance(edge, int | float) and 0 <= edge <= 1 for edge in edges):
+            raise ValueError("a line outside the picture")
+    return [TextLine(*line) for line in found]
 
 
 def check_ocr() -> None:

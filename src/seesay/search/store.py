@@ -439,12 +439,12 @@ class Store(ABC):
 
     def lines(self, id_: int) -> list[TextLine]:
         """Return the lines of text that were read in an image; none if it was not read."""
-        from seesay.data.ocr import LINES  # pydantic is slow to import, and no search needs it
+        from seesay.data.ocr import checked_lines
 
         query = "SELECT lines FROM texts JOIN items ON items.vector = texts.vector WHERE items.id = ?"
         found = self._rows(query, (id_,), str)
         with self._read():
-            return LINES.validate_json(found[0][0]) if found else []
+            return checked_lines(json.loads(found[0][0])) if found else []
 
     def known(self, kind: Kind, keys: Iterable[str]) -> set[str]:
         """Return the content keys that have a vector."""
