@@ -12,19 +12,43 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import normalize
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
+from seesay.data.corpus import Corpus
 from seesay.losses import ContrastiveLoss, SoftMarginLoss
 from seesay.metrics import RetrievalMetrics, bootstrap, embedding_ranks, paired_test
-from seesay.training.feature_pairs import FeaturePairs
 
 EPOCHS = 10
+
+
+class FeaturePairs(Dataset[tuple[NDArray[np.float32], Any, int]]):
+    """An image's features, a sentence and the number of the image, for each of m sentences.
+
+    `images` (n, …) may be memory-mapped; the rows that `image_of_sentence` (m,) names are read one at a time.
+    """
+
+    def __init__(self, images: Any, sentences: Any, image_of_sentence: NDArray[np.integer]) -> None:
+        self.images, self.sentences, self.image_of_sentence = images, sentences, image_of_sentence
+
+    @classmethod
+    def of(cls, corpus: Corpus) -> FeaturePairs:
+        """Return the pairs of a corpus, or of a split of it, that has features of its own."""
+        rows = np.array([image.row for image in corpus.images])
+        return cls(corpus.features, corpus.texts(), rows[corpus.image_of_sentence()])
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+    def __getitem__(self, at: int) -> tuple[NDArray[np.float32], Any, int]:
+        image = int(self.image_of_sentence[at])
+        return np.array(self.images[[image]][0], np.float32), self.sentences[at], image
 
 
 class Towers(nn.Module):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import shutil
-from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -13,8 +12,6 @@ import numpy as np
 import pytest
 
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
-from seesay.errors import SeesayError
-from seesay.training.feature_pairs import FeaturePairs
 
 ROOT = Path(__file__).parents[1]
 
@@ -83,18 +80,13 @@ def test_own_features_are_trained_and_measured_in_a_loop_of_ones_own(
     assert test.startswith("difference from soft margin: ")
 
 
-def test_features_of_a_corpus_are_pairs_and_wrong_owners_are_named(tmp_path: Path) -> None:
+def test_features_of_a_corpus_are_pairs(tmp_path: Path) -> None:
     images = tuple(CorpusImage(f"{i}.jpg", "train", row=2 - i) for i in range(2))
     sentences = Sentence("a dog", 0), Sentence("a cat", 1), Sentence("two cats", 1)
     corpus = Corpus("x", tmp_path, images, sentences, features=np.arange(9, dtype=np.float32).reshape(3, 3))
-    pairs = FeaturePairs.of(corpus)
+    pairs = example("own_features").FeaturePairs.of(corpus)
     assert [(found.tolist(), text, row) for found, text, row in (pairs[i] for i in range(len(pairs)))] == [
         ([6, 7, 8], "a dog", 2),
         ([3, 4, 5], "a cat", 1),
         ([3, 4, 5], "two cats", 1),
     ]
-    with pytest.raises(SeesayError, match="has no features"):
-        FeaturePairs.of(replace(corpus, features=None))
-    for wrong, said in (([0, 3], "0 to 3, but there are 3 images"), ([0], r"it must be \(2,\)")):
-        with pytest.raises(SeesayError, match=said):
-            FeaturePairs(np.zeros((3, 4)), ["a", "b"], wrong)

@@ -37,7 +37,7 @@ def test_runs_of_one_corpus_open_it(pair_run: Path, grounding_run: Path, scenes:
     assert TrainingSummary.load(run.folder).corpus.root == str(scenes.resolve())
     assert open_corpus_of([run, Run.load("seesay-small")]).root == scenes.resolve()
     opened, place = open_corpus_of([grounds]), TrainingSummary.load(grounds.folder).corpus
-    assert (str(opened.root), opened.images_root) == (place.root, place.images)
+    assert (str(opened.root), opened.reading.get("images")) == (place.root, place.images)
     assert open_corpus_of([], scenes).root == scenes
 
 

@@ -70,7 +70,9 @@ def test_any_other_failure_is_not_hidden(
 
 
 def test_a_format_that_reads_less_is_recorded(corpus: Corpus, tmp_path: Path) -> None:
-    run = train(load_recipe("vse++", changes=CHANGES), replace(corpus, format="table"), tmp_path / "run")
+    run = train(
+        load_recipe("vse++", changes=CHANGES), replace(corpus, reading={"format": "table"}), tmp_path / "run"
+    )
     assert TrainingSummary.load(run.folder).corpus.format == "table"
     assert row_of(RESULT, [run], 1.0).departures == [*run.recipe.departures, "the corpus as table"]
     with pytest.raises(SeesayError, match="no column caption"):

@@ -104,10 +104,9 @@ class Corpus:
 
     `features` holds precomputed global features (rows, d) or region features (rows, r, d), for corpora that
     are distributed with or without their images. It may be memory-mapped (the regions of COCO are 33 GB), so
-    index it with an array of rows. Images were searched for below `images_root`, or below `root` if that is
-    None. `format` names the reader if it reads less than the reader that recognises these files.
-    `image_column` and `caption_column` are those that the user named; `columns` counts the rows that each
-    column of a table was read from. `subset_size` is the number of images if they were drawn from more.
+    index it with an array of rows. `columns` counts the rows that each column of a table was read from.
+    `reading` are the options of `read_corpus` by which it was read, if they are not the defaults; `format` is
+    one of them if that reader reads less than the one that recognises the files.
 
     Example:
         >>> from pathlib import Path
@@ -129,12 +128,8 @@ class Corpus:
     sentences: tuple[Sentence, ...]
     issues: Issues = field(default_factory=Issues)
     features: NDArray[np.float32] | FeatureRows | None = None
-    images_root: Path | None = None
-    format: str | None = None
-    image_column: str | None = None
-    caption_column: str | None = None
     columns: Mapping[str, int] = field(default_factory=dict)
-    subset_size: int | None = None
+    reading: Mapping[str, str | int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """Return one line instead of up to a million sentences."""
@@ -187,7 +182,7 @@ class Corpus:
         largest = max(sizes, key=lambda split: len(by_split[split]))
         sizes[largest] += count - sum(sizes.values())
         kept = self._only(sorted(at for split, rows in by_split.items() for at in rows[: sizes[split]]))
-        return replace(kept, name=f"{self.name}-{count}", subset_size=count)
+        return replace(kept, name=f"{self.name}-{count}", reading={**self.reading, "subset": count})
 
     def _only(self, rows: Sequence[int]) -> Corpus:
         """Return the images at these positions with their sentences."""

@@ -22,7 +22,7 @@ class _Summary(BaseModel):
 
 
 class CorpusPlace(_Summary):
-    """The location of a training corpus, and the columns that were named for reading it."""
+    """The location of a training corpus, and the options by which it was read; see `Corpus.reading`."""
 
     name: str
     root: str

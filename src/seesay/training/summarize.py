@@ -62,14 +62,8 @@ def summarize(
     return TrainingSummary(
         recipe=run.recipe.name,
         seed=run.recipe.seed,
-        corpus=CorpusPlace(
-            name=corpus.name,
-            root=str(corpus.root.resolve()),
-            images=str(corpus.images_root.resolve()) if corpus.images_root else None,
-            format=corpus.format,
-            image_column=corpus.image_column,
-            caption_column=corpus.caption_column,
-            subset=corpus.subset_size,
+        corpus=CorpusPlace.model_validate(
+            {"name": corpus.name, "root": str(corpus.root.resolve()), **corpus.reading}
         ),
         epochs=len(history) or None,
         steps=run.recipe.schedule.steps if history else None,

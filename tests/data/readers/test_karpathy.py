@@ -72,7 +72,7 @@ def test_coco_folders_and_restval(tmp_path, photos, content):
     without = read_corpus(tmp_path, "karpathy-without-restval")
     assert [image.split for image in without.images] == ["test"]
     assert [sentence.image for sentence in without.sentences] == [0]
-    assert (corpus.format, without.format) == (None, "karpathy-without-restval")
+    assert (corpus.reading, without.reading) == ({}, {"format": "karpathy-without-restval"})
     write(tmp_path, record("x.jpg", "test", filepath="val2014"))
     with pytest.raises(SeesayError, match="no restval images"):
         read_corpus(tmp_path, "karpathy-without-restval")

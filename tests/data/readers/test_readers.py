@@ -78,4 +78,4 @@ def test_the_images_of_a_corpus_may_lie_elsewhere(tmp_path, photos):
     (tmp_path / "texts" / "t.csv").write_text("image,caption\na.jpg,A\n")
     corpus = read_corpus(tmp_path / "texts", images=tmp_path / "photos")
     assert [image.name for image in corpus.images] == ["a.jpg"]
-    assert corpus.images_root == tmp_path / "photos"
+    assert corpus.reading == {"images": str((tmp_path / "photos").resolve())}

@@ -70,7 +70,8 @@ def read_corpus(
         if not phrases and (image_column or caption_column):
             format = format or "table"
         reader = choose_reader(path, format, phrases)
-        builder = CorpusBuilder(path, below, allow_outside, image_column, caption_column)
+        columns = {"image_column": image_column, "caption_column": caption_column}
+        builder = CorpusBuilder(path, below, allow_outside, **columns)
         builder.uses(*reader.files(path))
         reader.add(path, builder)
         corpus = builder.finish()

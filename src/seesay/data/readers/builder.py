@@ -81,8 +81,7 @@ class CorpusBuilder:
         images: the folder to search for images, if it is not the folder of the corpus.
         outside: whether it may name images anywhere, by absolute paths or links. With this, a corpus from
             somebody else can have private images measured, drawn into reports and shared.
-        image_column: the column of tables that names the images, if it has an unusual name.
-        caption_column: the column that holds the sentences.
+        reading: the other options of `read_corpus` that are not the defaults.
 
     Attributes:
         root: the folder of the corpus.
@@ -90,7 +89,7 @@ class CorpusBuilder:
         issues: the issues that were found so far.
         features: precomputed features, whose rows the images name.
         columns: the number of rows that were read from each column of a table.
-        format: the name of the reader, if it reads less than the reader that recognises the path.
+        reading: see `Corpus`.
     """
 
     def __init__(
@@ -98,16 +97,15 @@ class CorpusBuilder:
         path: Path,
         images: Path | None = None,
         outside: bool = False,
-        image_column: str | None = None,
-        caption_column: str | None = None,
+        **reading: str | None,
     ) -> None:
         self.root = path if path.is_dir() else path.parent
         self.name = path.resolve().name if path.is_dir() else Path(path.name.removesuffix(".gz")).stem
         self.issues = Issues()
         self.features: FeatureRows | NDArray[np.float32] | None = None
-        self.format: str | None = None
-        self.image_column, self.caption_column = image_column, caption_column
         self.columns = Counter[str]()
+        given = {"images": str(images.resolve()) if images is not None else None, **reading}
+        self.reading: dict[str, str | int] = {key: value for key, value in given.items() if value}
         self._path, self._images_root, self._outside = path, images, outside
         self._images: list[CorpusImage] = []
         self._sentences: list[Sentence] = []
@@ -305,9 +303,9 @@ class CorpusBuilder:
                 if file not in self._used:
                     self.issues.add(OTHER_FILE, str(file))
         root = self._path if has_boxes else self.root
-        found = root, images, sentences, self.issues, self.features, self._images_root, self.format
-        columns = self.image_column, self.caption_column, self.columns
-        return Corpus(known_name(self.name, images, has_boxes), *found, *columns)
+        name = known_name(self.name, images, has_boxes)
+        found = images, sentences, self.issues, self.features, self.columns, self.reading
+        return Corpus(name, root, *found)
 
     def _keep_described(self) -> None:
         """Remove images without phrases; phrases of an image with equal boxes share a chain."""

@@ -113,7 +113,7 @@ class KarpathyReader(Reader):
         for index, record in enumerate(document.images):
             where, folder = f"{file}: images[{index}]", record.filepath or ""
             if record.split == self.skips:
-                builder.format = self.name
+                builder.reading["format"] = self.name
                 continue
             in_folder = f"{folder}/{record.filename}" if folder else record.filename
             filename = builder.distinct(record.filename, folder)
@@ -134,7 +134,7 @@ class KarpathyReader(Reader):
             for position, said in enumerate(record.sentences if at is not None else ()):
                 text = said.raw or " ".join(map(str, said.tokens))
                 builder.sentence(text, at, f"{where}.sentences[{position}]", said.sentid)
-        if self.skips and builder.format is None:
+        if self.skips and "format" not in builder.reading:
             raise SeesayError(
                 f"{file}: has no {self.skips} images to leave out; leave out the format instead."
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -39,10 +39,11 @@ _NEXT_ADDRESS = re.compile(r",\s*(?=https?://)")
 _TAG = re.compile(r"</?[a-z][^<>]*>", re.IGNORECASE)
 
 
-def _format(image: str | None = None, caption: str | None = None) -> TableFormat:
+def _format(reading: Mapping[str, object]) -> TableFormat:
+    named = [str(reading.get(column, "")).strip().lower() for column in ("image_column", "caption_column")]
     return TableFormat(
-        (image.strip().lower(),) if image else _IMAGE_COLUMNS,
-        (caption.strip().lower(),) if caption else _CAPTION_COLUMNS,
+        (named[0],) if named[0] else _IMAGE_COLUMNS,
+        (named[1],) if named[1] else _CAPTION_COLUMNS,
         unless="phrase",
         advice="Name the right ones with --image-column and --caption-column.",
     )
@@ -63,10 +64,10 @@ class TableReader(Reader):
     order = 50
 
     def files(self, path: Path) -> list[Path]:
-        return _files(_format(), path)
+        return _files(_format({}), path)
 
     def add(self, path: Path, builder: CorpusBuilder) -> None:
-        table = _format(builder.image_column, builder.caption_column)
+        table = _format(builder.reading)
         # Without any that fits, the error names the columns that there are.
         files = _files(table, path) or tables_in(path) or self.find(path)
         builder.uses(*files)
