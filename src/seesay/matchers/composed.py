@@ -103,7 +103,7 @@ class Ensemble(PairMatcher):
         self, members: Sequence[PairMatcher], image_dim: PositiveInt, sentence_dim: NonNegativeInt = 0
     ) -> None:
         super().__init__()
-        self.image_dim, self.members = image_dim, nn.ModuleList(members)
+        self.image_dim, self.members = image_dim, cast(Sequence[PairMatcher], nn.ModuleList(members))
         # The shapes of one encoded image and one encoded sentence, by which encodings are split again.
         word = Sentences.of_one_word(sentence_dim)
         self.eval()
@@ -114,27 +114,23 @@ class Ensemble(PairMatcher):
     def encode_images(self, images: Tensor) -> Tensor:
         """Return the members' encodings, (n, sum of their sizes)."""
         check_images(images, self.image_dim)
-        return torch.cat([member.encode_images(images).flatten(1) for member in self.pair_matchers()], dim=1)
+        return torch.cat([member.encode_images(images).flatten(1) for member in self.members], dim=1)
 
     def encode_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return the members' encodings, (m, sum of their sizes)."""
         sentences = as_sentences(sentences)
-        encoded = [member.encode_sentences(sentences).flatten(1) for member in self.pair_matchers()]
+        encoded = [member.encode_sentences(sentences).flatten(1) for member in self.members]
         return torch.cat(encoded, dim=1)
 
     def score_encoded(self, images: Tensor, sentences: Tensor) -> Tensor:
         """Return the sum of the members' score matrices, (n, m)."""
-        parts = zip(self.pair_matchers(), *self._apart(images, sentences), strict=True)
+        parts = zip(self.members, *self._apart(images, sentences), strict=True)
         return torch.stack([member.score_encoded(x, y) for member, x, y in parts]).sum(dim=0)
 
     def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
         """Return the sums of the members' scores (n,) of n encoded images, each with one sentence."""
-        parts = zip(self.pair_matchers(), *self._apart(images, sentences), strict=True)
+        parts = zip(self.members, *self._apart(images, sentences), strict=True)
         return torch.stack([member.score_pairs(x, y) for member, x, y in parts]).sum(dim=0)
-
-    def pair_matchers(self) -> list[PairMatcher]:
-        """Return the members."""
-        return cast(list[PairMatcher], list(self.members))
 
     def _apart(self, images: Tensor, sentences: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         return take_apart(images, self._image_shapes), take_apart(sentences, self._sentence_shapes)

@@ -277,13 +277,13 @@ class GVSE(EmbeddingMatcher):
         gate: GateSettings | None = None,
     ) -> None:
         super().__init__()
-        self.members = nn.ModuleList(members)
+        self.members = cast(Sequence[EmbeddingMatcher], nn.ModuleList(members))
         self.gate, self.asymmetric = gate, gate is not None
         self.image_dims, self._parts = list(image_dims), [list(some) for some in parts]
         self.eval()
         with torch.no_grad():
             word = Sentences.of_one_word(sentence_dim)
-            self.dims = [member.embed_sentences(word).shape[1] for member in self._matchers()]
+            self.dims = [member.embed_sentences(word).shape[1] for member in self.members]
         self.image_gate, self.sentence_gate = (
             Gate(self.dims, gate.hidden) if gate is not None else None for _ in range(2)
         )
@@ -293,12 +293,12 @@ class GVSE(EmbeddingMatcher):
         check_images(images, sum(self.image_dims))
         arrays = torch.split(images, self.image_dims, dim=1)
         theirs = (torch.cat([arrays[i] for i in some], dim=1) for some in self._parts)
-        members = zip(self._matchers(), theirs, strict=True)
+        members = zip(self.members, theirs, strict=True)
         return torch.cat([member.embed_images(mine) for member, mine in members], dim=1)
 
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return the members' sentence vectors, concatenated, (m, d₀ + d₁)."""
-        return torch.cat([member.embed_sentences(sentences) for member in self._matchers()], dim=1)
+        return torch.cat([member.embed_sentences(sentences) for member in self.members], dim=1)
 
     def query_images(self, images: Tensor) -> Tensor:
         """Return `embed_images`, weighted: [t·q₀ ; (1 - t)·q₁]."""
@@ -314,6 +314,3 @@ class GVSE(EmbeddingMatcher):
         t = torch.sigmoid(gate(vectors).float())[:, None]
         first, second = torch.split(vectors, self.dims, dim=1)
         return torch.cat([t * first, (1 - t) * second], dim=1)
-
-    def _matchers(self) -> list[EmbeddingMatcher]:
-        return cast(list[EmbeddingMatcher], list(self.members))

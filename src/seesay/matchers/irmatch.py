@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, cast
 
 import torch
 from pydantic import AfterValidator, Field, PositiveInt, ValidationInfo
@@ -43,12 +43,13 @@ class SentenceCNN(nn.Module):
         super().__init__()
         self.embedding = WordEmbedding(vocabulary_size, word_dim)
         self.widths = tuple(widths)
-        self.kernels = nn.ModuleList(nn.Linear(width * word_dim, dim // len(widths)) for width in widths)
+        kernels = nn.ModuleList(nn.Linear(width * word_dim, dim // len(widths)) for width in widths)
+        self.kernels = cast(Sequence[nn.Linear], kernels)
 
     def forward(self, sentences: Sentences) -> Tensor:
         """Return sentence features, (m, dim)."""
         if not len(sentences):
-            return self.embedding.weight.new_zeros(0, sum(kernel.out_features for kernel in self._kernels()))
+            return self.embedding.weight.new_zeros(0, sum(kernel.out_features for kernel in self.kernels))
         # The product of a word and each position of each kernel is computed once, however often the word
         # occurs in the batch; the response of a window is the sum of its words' products.
         words, occurrence = torch.unique(sentences.words, return_inverse=True)
@@ -56,7 +57,7 @@ class SentenceCNN(nn.Module):
         places = window_places(sentences.lengths, max(self.widths))
         behind = torch.cat([occurrence, occurrence.new_full((1,), words.shape[0])])
         pooled = []
-        for width, kernel in zip(self.widths, self._kernels(), strict=True):
+        for width, kernel in zip(self.widths, self.kernels, strict=True):
             k, positions = kernel.out_features, width * words.shape[0]
             by_place = kernel.weight.view(k, width, -1).permute(2, 1, 0).reshape(-1, width * k)
             products = (vectors @ by_place).view(-1, k)  # one row for each position of each word
@@ -71,12 +72,7 @@ class SentenceCNN(nn.Module):
             responses = functional.embedding_bag(windows, products, mode="sum", padding_idx=positions)
             pooled.append(max_over_time(responses, sentences.lengths))
         # Bias and ReLU commute with the maximum, and cost less after it.
-        return functional.relu(
-            torch.cat(pooled, dim=1) + torch.cat([kernel.bias for kernel in self._kernels()])
-        )
-
-    def _kernels(self) -> list[nn.Linear]:
-        return [kernel for kernel in self.kernels if isinstance(kernel, nn.Linear)]
+        return functional.relu(torch.cat(pooled, dim=1) + torch.cat([kernel.bias for kernel in self.kernels]))
 
 
 def window_places(lengths: Tensor, width: int) -> Tensor:

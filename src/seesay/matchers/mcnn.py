@@ -29,9 +29,9 @@ Choices where the paper leaves details open:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 import torch
 from pydantic import AfterValidator, PositiveInt, ValidationInfo
@@ -135,7 +135,7 @@ class MatchingCNN(PairMatcher):
         widths = pairwise((width, *maps, hidden))
         inputs = [span * width for span, (width, _) in zip(_SPANS, widths, strict=True)]
         inputs[self.meeting] += image
-        self.layers = nn.ModuleList(map(rectified, inputs, (*maps, hidden)))
+        self.layers = cast(Sequence[nn.Linear], nn.ModuleList(map(rectified, inputs, (*maps, hidden))))
         self.score_map = ScoreLayer(hidden, 1)
         self.dropout = nn.Dropout(dropout)
         self.standard = standardised(image_dim, standardise)
@@ -167,14 +167,14 @@ class MatchingCNN(PairMatcher):
         averages the positive parts of these differences over the positions of a window, and the second half
         the negative parts. Each component of the product therefore has its own maps up to the score.
         """
-        meeting, dim = self._layer(self.meeting).weight, self.image_map.out_features
+        meeting, dim = self.layers[self.meeting].weight, self.image_map.out_features
         quarter = meeting[: len(meeting) // 4].clone()
         words, image = quarter[:, :-dim], quarter[:, -dim:]
         signs = ((1, 1), (-1, -1), (1, -1), (-1, 1))
         meeting.copy_(torch.cat([torch.cat([i * words, j * image], dim=1) for i, j in signs]))
         numbers = len(quarter)  # of the product, each in as many maps
         for number in range(self.meeting + 1, len(_SPANS)):
-            weight, span = self._layer(number).weight, _SPANS[number]
+            weight, span = self.layers[number].weight, _SPANS[number]
             maps, inputs = len(weight), weight.shape[1] // span
             kept = (torch.arange(maps) % (maps // 2) % numbers)[:, None] == torch.arange(inputs) % numbers
             signed = kept * _for_and_against(maps)[:, None] * _for_and_against(inputs)
@@ -190,7 +190,7 @@ class MatchingCNN(PairMatcher):
         vectors = functional.relu(self.image_map(self.image_dropout(self.standard(images))))
         if self.meeting == LEVELS.index("st"):
             vectors = self.dropout(vectors)
-        layer = self._layer(self.meeting)
+        layer = self.layers[self.meeting]
         return functional.linear(vectors, layer.weight[:, -vectors.shape[1] :], layer.bias)
 
     def encode_sentences(self, sentences: SentencesLike) -> Tensor:
@@ -206,7 +206,7 @@ class MatchingCNN(PairMatcher):
             inputs = vectors[(starts[rows] + places).clamp(max=last)] * (places < real)[:, :, None]
             for number in range(self.meeting):
                 responses = pool(gate(self._convolve(inputs, number), real))
-                inputs = functional.relu(responses + self._layer(number).bias)
+                inputs = functional.relu(responses + self.layers[number].bias)
                 real = _pooled(real, number)
             pooled = pool(gate(self._convolve(inputs, self.meeting), real)).transpose(0, 1)
             missing = _PLACES[self.meeting + 1] - pooled.shape[1]
@@ -256,7 +256,7 @@ class MatchingCNN(PairMatcher):
             responses = self._convolve(inputs, number)
             if real is not None:
                 responses, real = gate(responses, real), _pooled(real, number)
-            inputs = functional.relu(pool(responses) + self._layer(number).bias)
+            inputs = functional.relu(pool(responses) + self.layers[number].bias)
         scores: Tensor = self.score_map(self.dropout(inputs[0]))[:, 0]
         return scores
 
@@ -265,13 +265,8 @@ class MatchingCNN(PairMatcher):
         if number == len(_SPANS) - 1:
             inputs = self.dropout(inputs)
         span = _SPANS[number]
-        kernel = self._layer(number).weight[:, : span * inputs.shape[2]]
+        kernel = self.layers[number].weight[:, : span * inputs.shape[2]]
         return convolve(inputs, kernel, span, _PLACES[number])
-
-    def _layer(self, number: int) -> nn.Linear:
-        layer = self.layers[number]
-        assert isinstance(layer, nn.Linear)
-        return layer
 
 
 def convolve(inputs: Tensor, kernel: Tensor, span: int, places: int) -> Tensor:

@@ -211,10 +211,8 @@ class Projection(_OfPackagedVectors):
     ) -> None:
         super().__init__(image_dims, vocabulary_size, sentence_dim, class_names)
         dropouts = (image_dropout, sentence_dropout, hidden_dropout)
-        self.members = nn.ModuleList(
-            Member(self._pooled_dim, vocabulary_size, sentence_dim, dim, hidden, word_dim, dropouts)
-            for _ in range(members)
-        )
+        alike = (self._pooled_dim, vocabulary_size, sentence_dim, dim, hidden, word_dim, dropouts)
+        self.members = cast(Sequence[Member], nn.ModuleList(Member(*alike) for _ in range(members)))
         self.evidence = ClassEvidence(sentence_dim, class_names) if class_names else None
 
     def training_scores(self, images: Tensor, sentences: SentencesLike) -> list[Tensor]:
@@ -224,7 +222,7 @@ class Projection(_OfPackagedVectors):
         Images whose logits are all 0 have no class evidence.
         """
         sentences, (pooled, logits) = self._read(sentences), self.arrays(images)
-        scores = [m.embed_images(pooled) @ m.embed_sentences(sentences).T for m in self.parts()]
+        scores = [m.embed_images(pooled) @ m.embed_sentences(sentences).T for m in self.members]
         if self.evidence is None:
             return scores
         seen = torch.cat(logits, dim=1).any(dim=1, keepdim=True)
@@ -235,7 +233,7 @@ class Projection(_OfPackagedVectors):
     def embed_images(self, images: Tensor) -> Tensor:
         """Return unit vectors, (n, members·dim), or with class evidence (n, members·dim + 1000)."""
         pooled, logits = self.arrays(images)
-        members = self._mean([member.embed_images(pooled) for member in self.parts()])
+        members = self._mean([member.embed_images(pooled) for member in self.members])
         if self.evidence is None:
             return members
         return torch.cat([members, self.evidence.embed_images(logits)], dim=1) * math.sqrt(0.5)
@@ -243,14 +241,10 @@ class Projection(_OfPackagedVectors):
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return unit vectors, (m, members·dim), or with class evidence (m, members·dim + 1000)."""
         sentences = self._read(sentences)
-        members = self._mean([member.embed_sentences(sentences) for member in self.parts()])
+        members = self._mean([member.embed_sentences(sentences) for member in self.members])
         if self.evidence is None:
             return members
         return unit_vectors(torch.cat([members, self._classes_of(self.evidence, sentences)], dim=1))
-
-    def parts(self) -> list[Member]:
-        """Return the members."""
-        return [member for member in self.members if isinstance(member, Member)]
 
     @staticmethod
     def _mean(parts: list[Tensor]) -> Tensor:
@@ -291,9 +285,8 @@ class JointProjection(_OfPackagedVectors):
         self.image_dropout = nn.Dropout(image_dropout)
         self.image_map = nn.Linear(self._pooled_dim, dim)
         self.image_classes = nn.Linear(CLASSES, dim, bias=False)
-        self.words = nn.ModuleList(
-            nn.EmbeddingBag(vocabulary_size, word_dim, mode="mean") for _ in range(members)
-        )
+        words = (nn.EmbeddingBag(vocabulary_size, word_dim, mode="mean") for _ in range(members))
+        self.words = cast(Sequence[nn.EmbeddingBag], nn.ModuleList(words))
         self.hidden = nn.ModuleList(
             nn.Sequential(nn.Dropout(sentence_dropout), nn.Linear(sentence_dim + word_dim, hidden), nn.ReLU())
             for _ in range(members)
@@ -313,8 +306,7 @@ class JointProjection(_OfPackagedVectors):
         """Return unit vectors, (m, dim)."""
         read = self._read(sentences)
         layers = [
-            layer(joined_words(cast(nn.EmbeddingBag, words), read))
-            for layer, words in zip(self.hidden, self.words, strict=True)
+            layer(joined_words(words, read)) for layer, words in zip(self.hidden, self.words, strict=True)
         ]
         meant = self.sentence_classes(self._classes_of(self.evidence, read))
         joined = self.hidden_dropout(torch.cat(layers, dim=1))

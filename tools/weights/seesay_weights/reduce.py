@@ -118,7 +118,7 @@ def take_over(
         read: typical sentences.
     """
     image_axes, sentence_axes = axes_of_both
-    members = ensemble.parts()
+    members = ensemble.members
     width = len(image_axes) - CLASSES
     of_images, of_sentences = (
         image_axes[:width].chunk(len(members)),
