@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 import seesay
 from seesay.encoders.settings import EncoderSettings
-from seesay.encoders.towers import load_clip
+from seesay.encoders.towers import open_clip_model
 from seesay.errors import SeesayError
 from seesay.runs.bundle import write_bundle
 from seesay.runs.run import Run
@@ -99,7 +99,7 @@ def test_an_index_refuses_other_weights(clip: Path, scenes: Path, tmp_path: Path
     weights = load_file(moved / "open_clip_model.safetensors")
     weights["text_projection"] *= -1
     save_file(weights, moved / "open_clip_model.safetensors")
-    load_clip.cache_clear()  # as in another process
+    open_clip_model.cache_clear()  # as in another process
     with (
         pytest.raises(SeesayError, match="has different weights"),
         Index.open_or_create(tmp_path / "index", f"open_clip:{moved}") as index,

@@ -53,36 +53,29 @@ class FeatureRows:
         self._starts = np.cumsum([0, *map(len, self._parts)])
         self.shape: tuple[int, ...] = (int(self._starts[-1]), *width)
 
-    def as_stored(self, rows: Sequence[int]) -> NDArray[np.floating]:
-        """Return consecutive rows of one part without copying them, in half or single precision.
+    def as_stored(self, rows: NDArray[np.integer] | Sequence[int]) -> NDArray[np.floating]:
+        """Return rows in half or single precision, consecutive ones of one part without copying them.
 
-        Other rows are copied, in half precision if all parts have it.
+        Copies are in half precision if all parts have it.
         """
-        first, stop = (rows[0], rows[-1] + 1) if rows else (0, 0)
-        number = int(np.searchsorted(self._starts, first, side="right")) - 1
-        part, start = self._parts[number], int(self._starts[number])
-        if (
-            part.dtype in (np.float16, np.float32)
-            and stop <= self._starts[number + 1]
-            and np.array_equal(rows, np.arange(first, stop))
-        ):
-            return np.asarray(part[first - start : stop - start])
-        half = all(each.dtype == np.float16 for each in self._parts)
-        return self._copied(rows, np.dtype(np.float16 if half else np.float32))
-
-    def __getitem__(self, rows: NDArray[np.integer] | Sequence[int]) -> NDArray[np.float32]:
-        return self._copied(rows, np.dtype(np.float32))
-
-    def _copied(self, rows: NDArray[np.integer] | Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:
         wanted = np.asarray(rows, np.int64)
         if wanted.size and not (wanted.min() >= 0 and wanted.max() < self.shape[0]):
             raise IndexError(f"row out of range for {self.shape[0]} rows")
-        out = np.empty((len(wanted), *self.shape[1:]), dtype)
         part_of = np.searchsorted(self._starts, wanted, side="right") - 1
-        for number in np.unique(part_of):
+        numbers = np.unique(part_of)
+        if len(numbers) == 1 and (np.diff(wanted) == 1).all():
+            part, first = self._parts[numbers[0]], wanted[0] - self._starts[numbers[0]]
+            if part.dtype in (np.float16, np.float32):
+                return np.asarray(part[first : first + len(wanted)])
+        half = all(each.dtype == np.float16 for each in self._parts)
+        out = np.empty((len(wanted), *self.shape[1:]), np.float16 if half else np.float32)
+        for number in numbers:
             here = part_of == number
             out[here] = self._parts[number][wanted[here] - self._starts[number]]
         return out
+
+    def __getitem__(self, rows: NDArray[np.integer] | Sequence[int]) -> NDArray[np.float32]:
+        return self.as_stored(rows).astype(np.float32)
 
 
 def id_text(value: object) -> str:

@@ -127,44 +127,39 @@ class ClipModel:
     text_fingerprint: str  # of weights and vocabulary
 
 
+@lru_cache(maxsize=2)
 def open_clip_model(settings: EncoderSettings, device: str) -> ClipModel:
     """Load both towers of a model of open_clip onto a device; see `_loading`."""
-    with _loading(settings) as checked:
-        return load_clip(checked, device)
+    with _loading(settings) as settings:
+        import open_clip
 
+        from seesay.encoders.networks import computing, hash_of_tensors, in_pytorch, pooled
 
-@lru_cache(maxsize=2)
-def load_clip(settings: EncoderSettings, device: str) -> ClipModel:
-    """Load a model of open_clip; see `open_clip_model`."""
-    import open_clip
+        name, weights = _open_clip_source(settings)
+        config: dict[str, Any] = open_clip.get_model_config(name) or {}
+        for_tokenizer = _refuse_code(settings, config)
+        model, transform = open_clip.create_model_from_pretrained(name, **weights, pretrained_hf=False)
+        tokenizer = open_clip.get_tokenizer(name, **for_tokenizer)
+        vocabulary = getattr(tokenizer, "encoder", None) or tokenizer.tokenizer.get_vocab()
+        preprocessing = open_clip.get_model_preprocess_cfg(model)
+        digest, size = hash_of_tensors(model), preprocessing["size"]
+        images, texts = (in_pytorch(model, device, call) for call in (model.encode_image, model.encode_text))
 
-    from seesay.encoders.networks import computing, hash_of_tensors, in_pytorch, pooled
+        def encode_texts(sentences: Sequence[str]) -> Vectors:
+            with computing, _failures(settings, "read a sentence with"):
+                return texts(tokenizer(list(sentences)).numpy())[0]
 
-    name, weights = _open_clip_source(settings)
-    config: dict[str, Any] = open_clip.get_model_config(name) or {}
-    for_tokenizer = _refuse_code(settings, config)
-    model, transform = open_clip.create_model_from_pretrained(name, **weights, pretrained_hf=False)
-    tokenizer = open_clip.get_tokenizer(name, **for_tokenizer)
-    vocabulary = getattr(tokenizer, "encoder", None) or tokenizer.tokenizer.get_vocab()
-    preprocessing = open_clip.get_model_preprocess_cfg(model)
-    digest, size = hash_of_tensors(model), preprocessing["size"]
-    images, texts = (in_pytorch(model, device, call) for call in (model.encode_image, model.encode_text))
-
-    def encode_texts(sentences: Sequence[str]) -> Vectors:
-        with computing, _failures(settings, "read a sentence with"):
-            return texts(tokenizer(list(sentences)).numpy())[0]
-
-    return ClipModel(
-        config["embed_dim"],
-        size if isinstance(size, int) else max(size),
-        lambda pixels: transform(Image.fromarray(middle(pixels))).numpy(),
-        pooled(images),
-        encode_texts,
-        float(model.logit_scale.detach().exp()),
-        0.0 if model.logit_bias is None else float(model.logit_bias.detach()),
-        hashed(digest, config, preprocessing),
-        hashed(digest, config, sorted(vocabulary.items())),
-    )
+        return ClipModel(
+            config["embed_dim"],
+            size if isinstance(size, int) else max(size),
+            lambda pixels: transform(Image.fromarray(middle(pixels))).numpy(),
+            pooled(images),
+            encode_texts,
+            float(model.logit_scale.detach().exp()),
+            0.0 if model.logit_bias is None else float(model.logit_bias.detach()),
+            hashed(digest, config, preprocessing),
+            hashed(digest, config, sorted(vocabulary.items())),
+        )
 
 
 def _open_clip_source(settings: EncoderSettings) -> tuple[str, dict[str, Any]]:

@@ -14,7 +14,7 @@ import torch
 from PIL import Image, ImageOps
 
 from seesay.encoders import fit_sentence_encoder, load_image_encoder, load_sentence_encoder
-from seesay.encoders.towers import load_clip
+from seesay.encoders.towers import open_clip_model
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 from seesay.runs.load import clip_model
@@ -163,7 +163,7 @@ def test_fingerprints_follow_the_weights_and_the_preprocessing(clip: Path, tmp_p
     settings = json.loads((copied / "open_clip_config.json").read_text())
     settings["preprocess_cfg"]["interpolation"] = "bilinear"
     (copied / "open_clip_config.json").write_text(json.dumps(settings))
-    load_clip.cache_clear()  # as in another process
+    open_clip_model.cache_clear()  # as in another process
     changed = Model(f"open_clip:{copied}")
     assert changed.fingerprint != first.fingerprint
     assert changed.text.fingerprint == first.text.fingerprint

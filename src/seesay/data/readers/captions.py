@@ -202,11 +202,8 @@ class _Captions(BaseModel):
 
 
 def _add_file(file: Path, builder: CorpusBuilder) -> None:
-    document, split, folder = (
-        _read(_Captions, file),
-        split_in_name(file.stem),
-        file.stem.removeprefix("captions_"),
-    )
+    document, split = _read(_Captions, file), split_in_name(file.stem)
+    folder = file.stem.removeprefix("captions_")
     position, names = dict[str, int | None](), dict[str, str]()  # by the ids of images
     for index, record in enumerate(document.images):
         where, name = f"{file}: images[{index}]", builder.distinct(record.file_name, folder)

@@ -64,12 +64,7 @@ class Flickr30kEntitiesReader(Reader):
             builder.uses(annotations)
             try:
                 frame, boxes_of = _parse(annotations.read_bytes())
-            except (
-                OSError,
-                ValueError,
-                LookupError,
-                ElementTree.ParseError,
-            ) as error:  # LookupError: encoding
+            except (OSError, ValueError, LookupError, ElementTree.ParseError) as error:  # or an encoding
                 builder.issues.add(BAD_ANNOTATION, f"{annotations}: {error}")
                 continue
             at = builder.find_image(f"{file.stem}.jpg", split, str(file), measured=True)
