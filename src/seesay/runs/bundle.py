@@ -6,14 +6,13 @@ runs then work without PyTorch.
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from seesay.encoders.images.tuned import BASE, copy_tuned, metadata
+from seesay.encoders.images.tuned import copy_tuned
 from seesay.encoders.regions import load_region_encoder
 from seesay.encoders.sentences.base import TEXT
 from seesay.encoders.settings import PRECOMPUTED, Encoder, EncoderSettings
@@ -56,10 +55,7 @@ def write_bundle(name: str, out: Path) -> str | None:
         _bring_networks(run)
         if (beside / TEXT).is_file():
             return "train"  # fitted sentence encoders read GloVe's vectors
-        heads = map(metadata, beside.glob("encoder-*.safetensors"))
-        read = [EncoderSettings.parse(json.loads(about[BASE])) for about in heads if BASE in about]
-        read += [*run.config.encoders, *filter(None, [run.config.sentence_encoder])]
-        return "hub" if any(encoder.is_tower for encoder in read) else None
+        return "hub" if any(each.is_tower for each in run.config.encoders_read(beside)) else None
 
 
 def _copy_files(source: Path, target: Path) -> None:

@@ -115,11 +115,14 @@ class RunConfig:
             current = False
         return config if current else replace(config, graphs={}, weights=None)
 
-    def _outside(self, folder: Path) -> str:
-        """Return the encoders, also of heads, with a path outside the folder, such as a CLIP model."""
+    def encoders_read(self, folder: Path) -> list[EncoderSettings]:
+        """Return the encoders of images, of heads in the run's folder, and of sentences."""
         of_heads = [encoder_of_head(encoder, folder) for encoder in self.encoders]
-        read = (*self.encoders, self.sentence_encoder, *of_heads)
-        return ", ".join(str(each) for each in read if each is not None and each.names_path)
+        return [each for each in (*self.encoders, self.sentence_encoder, *of_heads) if each is not None]
+
+    def _outside(self, folder: Path) -> str:
+        """Return the encoders with a path outside the folder, such as a CLIP model."""
+        return ", ".join(str(each) for each in self.encoders_read(folder) if each.names_path)
 
 
 def included_runs() -> list[Path]:

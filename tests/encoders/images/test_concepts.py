@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import ClassVar
@@ -20,7 +19,7 @@ from seesay.encoders.images.base import ImageEncoder, kept_encoder, load_image_e
 from seesay.encoders.images.concepts import ConceptEncoder, StoredHead
 from seesay.encoders.images.efficientnet import LiteEncoder
 from seesay.encoders.images.encode import encode_images, fill_stores, open_stores, read_features
-from seesay.encoders.images.tuned import copy_tuned, save_tuned
+from seesay.encoders.images.tuned import save_tuned
 from seesay.encoders.proposals import SIDE, diverse_regions
 from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
@@ -57,18 +56,6 @@ def _by_hand(run: Path, features: np.ndarray) -> np.ndarray:
     """Sigmoids of a linear layer, in NumPy."""
     weight, bias = (load_file(run / "weights.safetensors")[f"head.layers.1.{k}"] for k in ("weight", "bias"))
     return 1 / (1 + np.exp(-(features @ weight.numpy().T + bias.numpy())))
-
-
-@pytest.mark.parametrize("length", [1, 2])
-def test_heads_that_read_each_other_are_refused(tmp_path: Path, length: int) -> None:
-    hashes = [f"{i:016x}" for i in range(length)]
-    for i, digest in enumerate(hashes):
-        base = json.dumps({"kind": "concepts", "tuned": hashes[(i + 1) % length]})
-        file = tmp_path / f"encoder-{digest}.safetensors"
-        save_file({"a": torch.zeros(1)}, file, {"encoder": base})
-    with pytest.raises(SeesayError, match="which also reads another encoder"):
-        copy_tuned(EncoderSettings("concepts").replaced(tuned=hashes[0]), tmp_path, tmp_path / "other")
-    assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,6 +114,7 @@ class ImageEncoder(Encoder):
         uses_gpu: whether it uses a GPU if there is one.
         role: what it gives of an image, if its settings do not say; fusions find their parts by it.
         of_run: whether it reads a run's folder, which may be trained again, so that it is not cached.
+        over_crops: how the arrays of an image's crops become those of the image: their "mean", or the "max".
         settings: the settings that it was loaded by.
         prepared: prepares an image (h, w, 3) as a library does, if it does not crop it as `crop` says.
 
@@ -135,6 +136,7 @@ class ImageEncoder(Encoder):
 
     uses_gpu = True
     of_run = False
+    over_crops: ClassVar[Literal["mean", "max"]] = "mean"
     role: ClassVar[str] = ROLES[0]
     options: ClassVar[Mapping[str, Sequence[str]]] = {"role": ROLES}
     settings: EncoderSettings
@@ -180,11 +182,11 @@ class ImageEncoder(Encoder):
         return ten_crops(pixels, self.size) if self.crop == TEN else squash(pixels, self.size)[None]
 
     def encode(self, images: Sequence[Any]) -> Arrays:
-        """Encode n prepared images to arrays (n, width), averaged over the crops of each image."""
+        """Encode n prepared images to arrays (n, width), one row for all crops of an image."""
         crops = np.stack(images)
         n, c = crops.shape[:2]
         flat = self.network(crops.reshape(n * c, *crops.shape[2:]))
-        return {name: rows.reshape(n, c, -1).mean(axis=1) for name, rows in flat.items()}
+        return {name: getattr(rows.reshape(n, c, -1), self.over_crops)(axis=1) for name, rows in flat.items()}
 
 
 IMAGE_ENCODERS: EncoderRegistry[type[ImageEncoder]] = EncoderRegistry(

@@ -178,7 +178,7 @@ class ConceptRegionsEncoder(ImageEncoder):
     Network and head are applied to each region separately, resized to a square.
     """
 
-    of_run, role = True, "concepts"
+    of_run, role, over_crops = True, "concepts", "max"
     options: ClassVar = ConceptEncoder.options
     variants: ClassVar = {"run: RUN": "the same, the highest of 50 regions of the image"}
 
@@ -214,13 +214,6 @@ class ConceptRegionsEncoder(ImageEncoder):
         squares = squares_of(pixels, diverse_regions(pixels, REGIONS), self.size)
         squares += squares[-1:] * (REGIONS - len(squares))
         return np.concatenate([self._one_crop.prepare(square) for square in squares])
-
-    def encode(self, images: Sequence[Any]) -> Arrays:
-        """Take the highest scores over the regions of n prepared images, (n, K) each."""
-        crops = np.stack(images)
-        n, c = crops.shape[:2]
-        scores = self.network(crops.reshape(n * c, *crops.shape[2:]))
-        return {name: rows.reshape(n, c, -1).max(axis=1) for name, rows in scores.items()}
 
 
 def about_head(encoder: EncoderSettings, folder: Path | None) -> dict[str, str]:

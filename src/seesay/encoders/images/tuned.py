@@ -46,13 +46,11 @@ def copy_tuned(encoder: EncoderSettings, source: Path, folder: Path) -> None:
     The weights of the encoder that a head reads are also copied.
 
     Raises:
-        SeesayError: the weights are missing or cannot be written, or a head reads another head.
+        SeesayError: the weights are missing or cannot be written.
     """
-    base = encoder_of_head(encoder, source)
-    if base and encoder_of_head(base, source):  # an untrusted file can name any encoder, even itself
-        raise SeesayError(f"{source}: encoder '{encoder}' reads '{base}', which also reads another encoder.")
-    for digest in [each.get("tuned") for each in (base, encoder) if each and each.get("tuned")]:
-        if not (there := _file(folder, digest)).is_file():
+    for each in (encoder_of_head(encoder, source), encoder):
+        digest = each.get("tuned") if each else ""
+        if digest and not (there := _file(folder, digest)).is_file():
             here = tuned_file(digest, source)
             try:
                 folder.mkdir(parents=True, exist_ok=True)
