@@ -29,6 +29,7 @@ from seesay.device import default_device
 from seesay.encoders.sentences.word_vectors import Bags
 from seesay.encoders.settings import hashed, package_folder
 from seesay.errors import SeesayError
+from seesay.losses.softmax import ContrastiveLoss
 from seesay.progress import progress
 
 _AT_ONCE = 16  # images whose activations are in memory: VGG-19's first take 13 MB each
@@ -267,12 +268,13 @@ def train_lstm(
         device = default_device()
         lstm.to(device).train()
         vectors, words = torch.from_numpy(bags.vectors).to(device), _sentences(bags)
-        optimizer = torch.optim.Adam(lstm.parameters(), lr=_RATE)
+        optimizer, contrast = torch.optim.Adam(lstm.parameters(), lr=_RATE), ContrastiveLoss(_SCALE)
         with progress("quick-thought", steps, "batches") as advance:
             for one, other, images in batches:
                 states = _states(lstm, [words[i] for i in (*one, *other)], vectors)
                 numbers = torch.from_numpy(images).to(device)
-                loss = contrast(states[: len(one)], states[len(one) :], numbers)
+                left, right = torch.split(functional.normalize(states, dim=1), len(one))
+                loss: Tensor = contrast(left @ right.T, numbers)
                 optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 nn.utils.clip_grad_norm_(lstm.parameters(), _CLIP)
@@ -299,19 +301,6 @@ def last_states(lstm: nn.LSTM, bags: Bags, chosen: Ints) -> NDArray[np.float32]:
         states = _states(lstm, [words[i] for i in some], vectors)
         parts.append(functional.normalize(states, dim=1).numpy())
     return np.concatenate(parts)
-
-
-def contrast(one: Tensor, other: Tensor, images: Tensor) -> Tensor:
-    """Negative log-likelihood of each sentence's neighbour among the batch, averaged over both directions.
-
-    `one` and `other` are states (n, d) of sentences and their neighbours; `images` (n,) gives the image that
-    each pair describes. Other sentences of the same image are not candidates.
-    """
-    logits = _SCALE * functional.normalize(one, dim=1) @ functional.normalize(other, dim=1).T
-    same = images[:, None] == images[None, :]
-    logits = logits.masked_fill(same.fill_diagonal_(False), -torch.inf)
-    target = torch.arange(len(one), device=one.device)
-    return (functional.cross_entropy(logits, target) + functional.cross_entropy(logits.T, target)) / 2
 
 
 def _states(lstm: nn.LSTM, sentences: Sequence[Tensor], vectors: Tensor) -> Tensor:

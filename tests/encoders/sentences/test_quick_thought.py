@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
-import torch
 
-from seesay.encoders.networks import contrast
 from seesay.encoders.sentences.quick_thought import QuickThought, random_pairs
 from seesay.encoders.sentences.word_vectors import Bags
 from seesay.encoders.settings import EncoderSettings
@@ -27,24 +23,6 @@ def trained() -> QuickThought:
     found = QuickThought(SETTINGS)
     found.fit(TEXTS, IMAGES, width=32, steps=60, batch_size=16)
     return found
-
-
-def test_the_loss_against_a_loop() -> None:
-    generator = torch.Generator().manual_seed(1)
-    one, other = (torch.randn(5, 3, generator=generator) for _ in range(2))
-    images = [0, 1, 0, 2, 3]
-
-    def direction(queries: np.ndarray, found: np.ndarray) -> float:
-        total = 0.0
-        for i, query in enumerate(queries):
-            cosines = [query @ f / np.linalg.norm(query) / np.linalg.norm(f) for f in found]
-            candidates = [math.exp(20 * c) for j, c in enumerate(cosines) if j == i or images[j] != images[i]]
-            total -= math.log(math.exp(20 * cosines[i]) / sum(candidates))
-        return total / len(queries)
-
-    a, b = one.double().numpy(), other.double().numpy()
-    expected = (direction(a, b) + direction(b, a)) / 2
-    assert contrast(one, other, torch.tensor(images)).item() == pytest.approx(expected, rel=1e-5)
 
 
 def test_pairs_are_two_sentences_of_one_image_with_known_words() -> None:
