@@ -155,7 +155,7 @@ class Corpus:
                 "" if self.sentences else " It has images without sentences; training needs a table of them."
             )
             raise SeesayError(f"{self.root}: no image in split '{name}'; splits there: {there}.{what}")
-        return self._only(rows)
+        return self.only(rows)
 
     def subset(self, count: int) -> Corpus:
         """Return `count` of the images with their sentences, of each split its share, at least one.
@@ -181,11 +181,11 @@ class Corpus:
         sizes = {split: max(1, count * len(rows) // len(self.images)) for split, rows in by_split.items()}
         largest = max(sizes, key=lambda split: len(by_split[split]))
         sizes[largest] += count - sum(sizes.values())
-        kept = self._only(sorted(at for split, rows in by_split.items() for at in rows[: sizes[split]]))
+        kept = self.only(sorted(at for split, rows in by_split.items() for at in rows[: sizes[split]]))
         return replace(kept, name=f"{self.name}-{count}", reading={**self.reading, "subset": count})
 
-    def _only(self, rows: Sequence[int]) -> Corpus:
-        """Return the images at these positions with their sentences."""
+    def only(self, rows: Sequence[int]) -> Corpus:
+        """Return the images at these positions, in this order, with their sentences."""
         kept = {old: new for new, old in enumerate(rows)}
         return replace(
             self,

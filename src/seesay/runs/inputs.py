@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.boxes import iou, jittered
-from seesay.data.corpus import Corpus, Sentence
+from seesay.data.corpus import Corpus
 from seesay.data.features import BoxFile, FeatureRows, RegionFiles, find_region_files
 from seesay.device import default_device
 from seesay.encoders.images.encode import fill_stores, read_features
@@ -74,11 +74,10 @@ class Inputs:
 
     def of_first_images(self, count: int) -> Inputs:
         """Return the first `count` images with their sentences; phrases are not supported."""
-        images, texts = self.corpus.images[:count], self.corpus.sentences
         kept = self.image_of_sentence < count
         return replace(
             self,
-            corpus=replace(self.corpus, images=images, sentences=tuple(compress(texts, kept))),
+            corpus=self.corpus.only(range(min(count, len(self.corpus.images)))),
             features=self.features[:count],
             sentences=self.sentences.take(np.flatnonzero(kept)),
             image_of_sentence=self.image_of_sentence[kept],
@@ -126,12 +125,7 @@ def split_inputs(
         features, image_dims = np.zeros((len(part.images), 0), np.float32), list[int]()
     else:
         features, kept, errors, image_dims = _image_features(recipe, part, run)
-        row = dict(zip(kept, range(len(kept)), strict=True))
-        part = replace(
-            part,
-            images=tuple(part.images[i] for i in kept),
-            sentences=tuple(Sentence(s.text, row[s.image]) for s in part.sentences if s.image in row),
-        )
+        part = part.only(kept)
         if not part.sentences:
             raise SeesayError(f"{corpus.root}: split '{split}' has no sentence with a usable image.")
     texts = prepare_texts(part.texts(), vocabulary, encoder)

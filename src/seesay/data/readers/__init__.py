@@ -151,18 +151,22 @@ class Reader(ABC):
         name: the name of the format, as `--format` takes it.
         has_boxes: True if it reads phrases with boxes, False if it reads sentences.
         looks_like: what a folder of this format contains, in a few words, for error messages.
+        patterns: of the names of its files, below the folder.
         order: readers try to recognise a path in ascending order. Distinctive formats come first, and
             `folder`, which accepts any images, last, at 1000.
     """
 
     name: ClassVar[str]
     looks_like: ClassVar[str]
+    patterns: ClassVar[tuple[str, ...]] = ()
     has_boxes: ClassVar[bool] = False
     order: ClassVar[int] = 100
 
-    def files(self, path: Path) -> list[Path]:  # noqa: ARG002
+    def files(self, path: Path) -> list[Path]:
         """Return the path if it is a file of this format, or the files of this format in a folder."""
-        return []
+        if path.is_file():
+            return [path] if any(map(path.match, self.patterns)) else []
+        return sorted(file for pattern in self.patterns for file in path.glob(pattern))
 
     def recognises(self, path: Path) -> bool:
         """Return True if a file or folder looks like this format: by default, if it has any `files`."""

@@ -109,6 +109,7 @@ class CorpusBuilder:
         self._path, self._images_root, self._outside = path, images, outside
         self._images: list[CorpusImage] = []
         self._sentences: list[Sentence] = []
+        self._chains: dict[tuple[int, frozenset[Box]], str] = {}
         self._seen: set[tuple[int, str]] = set()
         self._ids: set[int | str] = set()
         self._identified: set[tuple[int | str, int | None, str]] = set()
@@ -245,6 +246,7 @@ class CorpusBuilder:
 
         Boxes are x1 y1 x2 y2 from zero, x2 and y2 exclusive, on an image of size `frame`, (width, height);
         they are scaled to the size of the image that was found. Without a frame they are in its pixels.
+        Phrases of an image with equal boxes share a chain, unless they are given one.
         """
         text = _cleaned(text)
         if not text:
@@ -263,6 +265,7 @@ class CorpusBuilder:
                 self.issues.add(CLIPPED_BOX, where)
             inside[x1, y1, x2, y2] = None
         if inside:
+            chain = chain or self._chains.setdefault((image, frozenset(inside)), f"boxes-{len(self._chains)}")
             self._sentences.append(Sentence(text, image, tuple(inside), chain, kinds, number))
 
     def finish(self) -> Corpus:
@@ -271,10 +274,13 @@ class CorpusBuilder:
         The root of a corpus of phrases is the path that was read, since a folder may contain several tables.
         """
         has_boxes = any(image.size != (0, 0) for image in self._images)
-        used = {image.source for image in self._images}
+        root = self._path if has_boxes else self.root
+        found = self.name, root, tuple(self._images), tuple(self._sentences), self.issues, self.features
+        corpus = Corpus(*found, self.columns, self.reading)
+        described = {sentence.image for sentence in self._sentences}
         if has_boxes:
-            self._keep_described()
-        if not self._images:
+            corpus = corpus.only(sorted(described))
+        if not corpus.images:
             why = [
                 f"{count} × {kind}; the first: {self.issues.examples[kind][0]}."
                 for kind, count in self.issues.counts.most_common()
@@ -282,15 +288,15 @@ class CorpusBuilder:
             if MISSING_IMAGE in self.issues.counts:
                 why.append(f"Put the images below {self._images_root or self.root}.")
             raise SeesayError(f"{self._path}: nothing left to use. {' '.join(why)}")
-        unsplit = [image.name for image in self._images if image.split == _UNSPLIT]
+        unsplit = [image.name for image in corpus.images if image.split == _UNSPLIT]
         if unsplit:
             self.issues.add(SEEDED_SPLIT, f"{len(unsplit)} images")
-        splits, sentences = seeded_splits(unsplit), tuple(self._sentences)
-        images = tuple(replace(image, split=image.split or splits[image.name]) for image in self._images)
-        described = {sentence.image for sentence in sentences}
-        for at, image in enumerate(images if sentences and not has_boxes else ()):
+        splits = seeded_splits(unsplit)
+        images = tuple(replace(image, split=image.split or splits[image.name]) for image in corpus.images)
+        for at, image in enumerate(images if described and not has_boxes else ()):
             if at not in described:
                 self.issues.add(NO_SENTENCES, image.name)
+        used = {image.source for image in self._images}
         is_folder = self._path.is_dir()
         finders = [self.finder] if is_folder or "finder" in vars(self) else []
         if is_folder and (elsewhere := self._images_root) is not None:
@@ -302,21 +308,7 @@ class CorpusBuilder:
             for file in finder.others if is_folder else ():
                 if file not in self._used:
                     self.issues.add(OTHER_FILE, str(file))
-        root = self._path if has_boxes else self.root
-        name = known_name(self.name, images, has_boxes)
-        found = images, sentences, self.issues, self.features, self.columns, self.reading
-        return Corpus(name, root, *found)
-
-    def _keep_described(self) -> None:
-        """Remove images without phrases; phrases of an image with equal boxes share a chain."""
-        position = {old: new for new, old in enumerate(sorted({p.image for p in self._sentences}))}
-        self._images = [self._images[old] for old in position]
-        chains: dict[tuple[int, frozenset[Box]], str] = {}
-        for at, phrase in enumerate(self._sentences):
-            chain = phrase.chain
-            if chain is None:
-                chain = chains.setdefault((phrase.image, frozenset(phrase.boxes)), f"boxes-{len(chains)}")
-            self._sentences[at] = replace(phrase, image=position[phrase.image], chain=chain)
+        return replace(corpus, name=known_name(self.name, images, has_boxes), images=images)
 
 
 def _cleaned(text: str) -> str:

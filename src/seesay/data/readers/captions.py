@@ -92,13 +92,9 @@ class KarpathyReader(Reader):
 
     name = "karpathy"
     looks_like = "dataset_*.json with images beside it"
+    patterns = ("dataset_*.json", "dataset.json")
     order = 10
     skips: ClassVar[str | None] = None  # a split that is not read
-
-    def files(self, path: Path) -> list[Path]:
-        if path.is_file():
-            return [path] if path.suffix == ".json" and path.name.startswith("dataset") else []
-        return sorted([*path.glob("dataset_*.json"), *path.glob("dataset.json")])
 
     def add(self, path: Path, builder: CorpusBuilder) -> None:
         (file,) = self.find(path, single=True)
@@ -162,12 +158,8 @@ class CocoReader(Reader):
 
     name = "coco"
     looks_like = "annotations/captions_*.json"
+    patterns = ("annotations/captions_*.json", "captions_*.json")
     order = 20
-
-    def files(self, path: Path) -> list[Path]:
-        if path.is_file():
-            return [path] if path.suffix == ".json" and path.name.startswith("captions_") else []
-        return sorted([*path.glob("annotations/captions_*.json"), *path.glob("captions_*.json")])
 
     def add(self, path: Path, builder: CorpusBuilder) -> None:
         files = self.find(path)
@@ -289,10 +281,8 @@ class PrecompReader(Reader):
 
     name = "precomp"
     looks_like = "{train,dev,test}_ims.npy with *_caps.txt"
+    patterns = (f"*{_SUFFIX}",)
     order = 40
-
-    def files(self, path: Path) -> list[Path]:
-        return sorted(path.glob(f"*{_SUFFIX}"))
 
     def add(self, path: Path, builder: CorpusBuilder) -> None:
         if path.is_file():
