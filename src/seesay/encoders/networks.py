@@ -110,12 +110,8 @@ class PixelsToFeatures(nn.Module):
         return pooled, self.network._fc(pooled)  # type: ignore[operator]
 
 
-class PixelsToMaps(nn.Module):
+class PixelsToMaps(PixelsToFeatures):
     """Pixels (n, side, side, 3) uint8 to Lite0's maps of stride 16, 32: (n, h, w, 112), (n, h, w, 320)."""
-
-    def __init__(self, network: nn.Module) -> None:
-        super().__init__()
-        self.network = network
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """Compute the maps, channels last, so that a region is a matrix product."""

@@ -14,10 +14,11 @@ import torch
 from seesay.data.corpus import Corpus
 from seesay.device import default_device
 from seesay.encoders.images.base import TEN
-from seesay.encoders.images.efficientnet import LITE
+from seesay.encoders.images.efficientnet import LITE, load_lite
 from seesay.encoders.images.tuned import copy_tuned, save_tuned
 from seesay.encoders.networks import tunable_parts
 from seesay.encoders.settings import TIMM, EncoderSettings
+from seesay.encoders.towers import load_timm_network
 from seesay.errors import SeesayError
 from seesay.matchers.composed import FineTunedSettings
 from seesay.paths import file_digest
@@ -36,7 +37,7 @@ from seesay.training.loop import CHECKPOINT, Callback, Loop, OnEpochEnd, has_epo
 from seesay.training.sentence_task import SentenceTask, task_for
 from seesay.training.summarize import finish, summarize
 from seesay.training.task import Task
-from seesay.training.tuning import FromPixels, PixelsTask, load_tunable
+from seesay.training.tuning import FromPixels, PixelsTask
 from seesay.training.words import check_begun, with_own_vectors
 
 MEMBERS = "members"
@@ -202,7 +203,8 @@ def fine_tune(run: Run, task: Task, on_epoch_end: OnEpochEnd) -> tuple[Recipe, l
     """
     settings, out = check_tunable(run.recipe), run.folder
     torch.manual_seed(run.recipe.seed)
-    networks = [load_tunable(encoder) for encoder in run.recipe.encoders]
+    encoders = run.recipe.encoders
+    networks = [load_lite(each.kind) if each.kind in LITE else load_timm_network(each) for each in encoders]
     module = FromPixels(networks, run.matcher, run.recipe.arrays, settings.at_once).to(run.device)
     if settings.frozen or settings.views:
         module.networks.requires_grad_(False)
@@ -220,7 +222,7 @@ def fine_tune(run: Run, task: Task, on_epoch_end: OnEpochEnd) -> tuple[Recipe, l
     if settings.frozen:
         return run.recipe, history
     tuned = []
-    for encoder, network in zip(run.recipe.encoders, module.networks, strict=True):
-        arrays = {key: value.cpu().numpy() for key, value in network.state_dict().items()}
+    for encoder, cnn in zip(encoders, module.networks, strict=True):
+        arrays = {key: value.cpu().numpy() for key, value in cnn.state_dict().items()}
         tuned.append(save_tuned(encoder, arrays, out))
     return run.recipe.model_copy(update={"encoders": tuple(tuned)}), history

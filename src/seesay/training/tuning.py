@@ -22,11 +22,9 @@ from torch.utils.checkpoint import checkpoint as recomputed
 from seesay.arrays import Pixels
 from seesay.data.images import decode
 from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, enlarged, load_image_encoder, resize
-from seesay.encoders.images.efficientnet import LITE, load_lite
 from seesay.encoders.images.encode import bytes_of, decoded_side, encode_images
 from seesay.encoders.settings import EncoderSettings
 from seesay.encoders.stores import in_threads
-from seesay.encoders.towers import load_timm_network
 from seesay.losses.base import Batch
 from seesay.protocols.base import Result
 from seesay.recipes.schema import Recipe
@@ -186,8 +184,3 @@ def _named(found: Tensor | tuple[Tensor, Tensor]) -> dict[str, Tensor]:
     """Name what a network returns: pooled features and, unless it is one of timm, logits."""
     arrays = (found,) if isinstance(found, Tensor) else found
     return dict(zip(("pooled", "logits"), arrays, strict=False))
-
-
-def load_tunable(settings: EncoderSettings) -> nn.Module:
-    """Load an encoder's network, from squares (n, side, side, 3) uint8 to the arrays that it returns."""
-    return load_lite(settings.kind) if settings.kind in LITE else load_timm_network(settings)

@@ -168,8 +168,6 @@ def load_lite(network: str, run: Path | None = None, tuned: str = "") -> PixelsT
 
     from seesay.encoders.networks import PixelsToFeatures, load_tuned
 
-    if network not in LITE:
-        raise SeesayError(f"No network '{network}': there are {', '.join(LITE)}.")
     module = PixelsToFeatures(EfficientNet.from_name(network))
     if tuned:
         load_tuned(module, tuned_file(tuned, run), network)
