@@ -51,7 +51,6 @@ class _Answer:
     again: bool = False
     shape: tuple[int, int] = (0, 0)
     size: tuple[int, int] = (1, 1)
-    taken: str = ""
     facts: dict[str, str] = field(default_factory=dict)
     same: bool = False
     lines: list[TextLine] = field(default_factory=list)
@@ -97,7 +96,7 @@ class Decoders:
             UnavailableImageError: there is not enough memory or time now.
         """
         head, pixels = self._ask(data, name, {"side": min_side, "pixels": max_pixels})
-        return DecodedImage(name, key or content_key(data), pixels, head.size, head.taken)
+        return DecodedImage(name, key or content_key(data), pixels, head.size, head.facts.get("taken", ""))
 
     def facts(self, data: bytes, name: str) -> dict[str, str]:
         """Return how a photo was taken; see `EncodedImage.facts`. Raises the same errors as `decode`."""
@@ -197,7 +196,7 @@ def _failure(process: _Process, is_late: bool, name: str, seconds: float) -> Ima
 def _checked(answers: IO[bytes], max_pixels: int) -> tuple[_Answer, NDArray[np.uint8]]:
     """Read an answer with at most `max_pixels` pixels; raise an exception if it is none."""
     head = _Answer(**json.loads(answers.readline(_MOST_BYTES)))
-    texts = head.error, head.taken, *head.facts, *head.facts.values()
+    texts = head.error, *head.facts, *head.facts.values()
     (height, width), size = head.shape, (head.size[0], head.size[1])
     if {*map(type, texts)} != {str} or {*map(type, (height, width, *size))} != {int} or min(size) < 1:
         raise ValueError("a value that an answer does not have")
@@ -232,8 +231,8 @@ def main() -> None:
                 _write(answers, {"lines": _lines_in(image)})
                 continue
             pixels = image.pixels(request["side"]) if request["pixels"] else _NO_PIXELS
-            head: dict[str, Any] = {"shape": pixels.shape[:2], "size": image.size, "taken": image.taken}
-            head |= {"facts": image.facts, "same": image.is_same_in_browsers}
+            head: dict[str, Any] = {"shape": pixels.shape[:2], "size": image.size, "facts": image.facts}
+            head["same"] = image.is_same_in_browsers
         except ImageError as error:
             again = isinstance(error, UnavailableImageError)
             _write(answers, {"error": str(error)[:_MOST_CHARACTERS], "again": again})
