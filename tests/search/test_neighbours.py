@@ -1,11 +1,15 @@
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from seesay.paths import replacing
 from seesay.search import neighbours as files
 from seesay.search import store as stores
 from seesay.search.filters import Filter
@@ -200,29 +204,45 @@ def test_the_file_of_another_index_is_not_read(store, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("count", [300, 900])
-def test_pages_are_exact_to_the_last_item(store: Store, tmp_path: Path, count: int) -> None:
+def test_pages_are_exact_to_the_last_item(store: Store, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     put(store, unit(count))
-    near = neighbours(store, tmp_path)
-    near.refresh()
+    monkeypatch.setattr(Neighbours, "numpy_up_to", 500)
     query, found = unit(1, seed=1)[0], list[int]()
-    ids, scores = near.search(query, 70)
+    ids, scores = store.nearest("image", query, 70)
     while len(ids):
         found += ids.tolist()
-        ids, scores = near.search(query, 70, after=PageEnd(float(scores[-1]), int(ids[-1]), len(found)))
-    assert found == near.search(query, count)[0].tolist()
+        end = PageEnd(float(scores[-1]), int(ids[-1]), len(found))
+        ids, scores = store.nearest("image", query, 70, after=end)
+    assert found == store.nearest("image", query, count)[0].tolist()
 
 
-def test_a_page_is_whole_though_items_came_before_it(store: Store, tmp_path: Path) -> None:
+def test_a_search_does_not_wait_while_the_file_is_written(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put(store, unit(900))
-    near = neighbours(store, tmp_path)
-    near.refresh()
+    near, found = neighbours(store, tmp_path), list[int]()
+
+    @contextmanager
+    def searching(path: Path) -> Iterator[Path]:
+        with replacing(path) as beside:
+            yield beside
+            other = Thread(target=lambda: found.extend(near.search(unit(1)[0], 5)[0].tolist()))
+            other.start()
+            other.join(10)
+
+    monkeypatch.setattr(files, "replacing", searching)
+    near.save()
+    assert len(found) == 5
+
+
+def test_a_page_is_whole_though_items_came_before_it(store: Store) -> None:
+    put(store, unit(900))
     query = unit(1, seed=1)[0]
-    ids, scores = near.search(query, 10)
-    expected = near.search(query, 20)[0][10:]
+    ids, scores = store.nearest("image", query, 10)
+    expected = store.nearest("image", query, 20)[0][10:]
     put(store, np.repeat(query[None], 40, axis=0), "best")
-    near.refresh()
     end = PageEnd(float(scores[-1]), int(ids[-1]), 10)
-    assert near.search(query, 10, after=end)[0].tolist() == expected.tolist()
+    assert store.nearest("image", query, 10, after=end)[0].tolist() == expected.tolist()
 
 
 def test_few_ids_that_are_large_take_little_memory(store: Store, tmp_path: Path) -> None:

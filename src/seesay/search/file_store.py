@@ -28,8 +28,8 @@ from seesay.paths import (
     replacing,
     sweep,
 )
-from seesay.search.filters import EVERYTHING, Filter
-from seesay.search.hits import PageEnd, Ranked
+from seesay.search.filters import Filter
+from seesay.search.hits import Ranked
 from seesay.search.neighbours import Neighbours
 from seesay.search.store import Store, closed_on_error
 from seesay.search.tables import KINDS, Connection, Kind, table_statements
@@ -186,17 +186,10 @@ class FileStore(Store):
         """See `Store`: write the file of vectors."""
         self._near[kind].save()
 
-    def nearest(
-        self,
-        kind: Kind,
-        query: NDArray[np.float32],
-        k: int,
-        where: Filter = EVERYTHING,
-        after: PageEnd | None = None,
+    def _best(
+        self, kind: Kind, query: NDArray[np.float32], k: int, where: Filter, _is_first_page: bool
     ) -> Ranked:
-        """See `Store`; every vector is compared."""
-        self.check_process()
-        return self._near[kind].search(query, k, where, after)
+        return self._near[kind].search(query, k, where)
 
 
 def _identity_of(path: Path) -> tuple[int, int] | None:

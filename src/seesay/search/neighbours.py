@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from seesay.paths import replacing
 from seesay.search.filters import EVERYTHING, Filter
-from seesay.search.hits import PageEnd, Ranked
+from seesay.search.hits import Ranked
 from seesay.search.tables import Kind
 
 if TYPE_CHECKING:
@@ -79,24 +79,28 @@ class Neighbours:
             self._forget()
 
     def save(self) -> None:
-        """Write the file again if much has changed."""
+        """Write the file again if much has changed; searches go on meanwhile."""
         with self._lock:
             self.refresh()
-            in_file = len(self._blocks[0])
-            changed = len(self._ids) - np.count_nonzero(self._alive[:in_file])
-            is_lost = in_file > 0 and not self._file.is_file()
-            if is_lost or changed > max(self.most_beside, in_file // 100):
-                with suppress(OSError):  # the vectors can be read from the store
-                    self._write_file()
-                    self._map_file()
+            generation, blocks, ids, alive = self.generation, self._blocks, self._ids, self._alive
+        in_file = len(blocks[0])
+        changed = len(ids) - np.count_nonzero(alive[:in_file])
+        is_lost = in_file > 0 and not self._file.is_file()
+        if not is_lost and changed <= max(self.most_beside, in_file // 100):
+            return
+        with suppress(OSError):  # the vectors can be read from the store
+            with replacing(self._file) as beside, beside.open("wb") as opened:
+                identity = bytes.fromhex(self._store.meta["identity"])
+                opened.write(_HEAD.pack(identity, generation, np.count_nonzero(alive)))
+                opened.write(ids[alive].astype("<i8").tobytes())
+                for rows, kept in zip(blocks, np.split(alive, [in_file]), strict=True):
+                    for start in range(0, len(rows), _ROWS_AT_ONCE):
+                        part = slice(start, start + _ROWS_AT_ONCE)
+                        opened.write(rows[part][kept[part]].astype("<f2").tobytes())
+            with self._lock:
+                self._map_file()
 
-    def search(
-        self,
-        query: NDArray[np.float32],
-        k: int,
-        where: Filter = EVERYTHING,
-        after: PageEnd | None = None,
-    ) -> Ranked:
+    def search(self, query: NDArray[np.float32], k: int, where: Filter = EVERYTHING) -> Ranked:
         """Return ids and scores of the `k` best items that match a filter, see `Store.nearest`."""
         with self._lock:
             self.refresh()
@@ -104,10 +108,8 @@ class Neighbours:
             blocks = self._singles() if len(ids) <= self.numpy_up_to else self._blocks
             if where.values:
                 rows = rows & self._passing(where)
-        query = np.ascontiguousarray(query, np.float32)  # compared by several threads at once
-        if after is None:
-            return _best(blocks, ids, query, k, rows)
-        return next_page(lambda asked: _best(blocks, ids, query, asked, rows), k, after)
+        # Compared by several threads at once.
+        return _best(blocks, ids, np.ascontiguousarray(query, np.float32), k, rows)
 
     def _forget(self) -> None:
         self._passing.cache_clear()
@@ -129,18 +131,6 @@ class Neighbours:
             self._ids, self._alive = ids, np.ones(count, np.bool_)
             self._blocks = rows, rows[:0]
             self._forget()
-
-    def _write_file(self) -> None:
-        ends = [len(self._blocks[0])]
-        kept = zip(self._blocks, np.split(self._alive, ends), strict=True)
-        with replacing(self._file) as beside, beside.open("wb") as opened:
-            identity, ids = bytes.fromhex(self._store.meta["identity"]), self._ids[self._alive]
-            opened.write(_HEAD.pack(identity, self.generation, len(ids)))
-            opened.write(ids.astype("<i8").tobytes())
-            for rows, alive in kept:
-                for start in range(0, len(rows), _ROWS_AT_ONCE):
-                    part = slice(start, start + _ROWS_AT_ONCE)
-                    opened.write(rows[part][alive[part]].astype("<f2").tobytes())
 
 
 def _best(
@@ -211,15 +201,3 @@ def scanned(
         at, scores = at[kept], scores[kept]
     found = np.isfinite(scores)  # a file of somebody else may contain anything
     return at[found], scores[found]
-
-
-def next_page(best: Callable[[int], Ranked], k: int, after: PageEnd) -> Ranked:
-    """Return the `k` best items after the end of a page; `best` returns that many, in order."""
-    asked = after.seen + k
-    while True:
-        ids, scores = best(asked)
-        behind = (scores < after.score) | ((scores == after.score) & (ids > after.id))
-        # Items may have been added before that place since the previous page was read.
-        if behind.sum() >= k or len(ids) < asked:
-            return ids[behind][:k], scores[behind][:k]
-        asked *= 2

@@ -25,9 +25,8 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from seesay.errors import SeesayError, first_line
-from seesay.search.filters import EVERYTHING, Filter
-from seesay.search.hits import PageEnd, Ranked
-from seesay.search.neighbours import next_page
+from seesay.search.filters import Filter
+from seesay.search.hits import Ranked
 from seesay.search.store import Store, closed_on_error
 from seesay.search.tables import AMONG_IDS, AMONG_TEXTS, Connection, Kind, table_statements
 
@@ -334,33 +333,22 @@ class DatabaseStore(Store):
                 )
                 connection.execute("ANALYZE vectors, items")
 
-    def nearest(
-        self,
-        kind: Kind,
-        query: NDArray[np.float32],
-        k: int,
-        where: Filter = EVERYTHING,
-        after: PageEnd | None = None,
+    def _best(
+        self, kind: Kind, query: NDArray[np.float32], k: int, where: Filter, is_first_page: bool
     ) -> Ranked:
         """See `Store`; pages after the first compare all vectors, so that none is missed."""
         is_large = self.count(kind) >= self.graph_from
         few = self._few(where, self.generation()) if where.values and is_large else None
-        which = where if few is None else Filter(f"items.id {AMONG_IDS}", (few,))
-
-        def best(count: int) -> Ranked:
-            with self._read() as connection:
-                every = f"SELECT items.id, data FROM {_JOINED} WHERE items.kind = '{kind}' AND {which.sql}"
-                return _scored(connection, every, which.values, query, count)
-
-        if after is not None:
-            return next_page(best, k, after)
-        if is_large and few is None:
+        if is_first_page and is_large and few is None:
             ids, scores = self._in_graph(kind, query, k + 1, where)
             # If few vectors match a filter, the search of the graph may end before they are found; and of
             # equal scores those with the lowest ids are wanted.
             if len(ids) > k and scores[k] < scores[k - 1]:
                 return ids[:k], scores[:k]
-        return best(k)
+        which = where if few is None else Filter(f"items.id {AMONG_IDS}", (few,))
+        every = f"SELECT items.id, data FROM {_JOINED} WHERE items.kind = '{kind}' AND {which.sql}"
+        with self._read() as connection:
+            return _scored(connection, every, which.values, query, k)
 
     def _few_at(self, where: Filter, _generation: int) -> str | None:
         """Return the ids of the images that match a filter, in JSON; None if they are many."""

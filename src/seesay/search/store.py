@@ -179,7 +179,6 @@ class Store(ABC):
     def settle(self, kind: Kind) -> None:
         """Prepare later searches for items of a kind, at the end of an update."""
 
-    @abstractmethod
     def nearest(
         self,
         kind: Kind,
@@ -197,6 +196,22 @@ class Store(ABC):
             where: a filter that images must match.
             after: the end of the previous page.
         """
+        self.check_process()
+        end = after or PageEnd(np.inf, 0, 0)
+        asked = end.seen + k
+        while True:
+            ids, scores = self._best(kind, query, asked, where, after is None)
+            behind = (scores < end.score) | ((scores == end.score) & (ids > end.id))
+            # Items may have been added before that place since the previous page was read.
+            if behind.sum() >= k or len(ids) < asked:
+                return ids[behind][:k], scores[behind][:k]
+            asked *= 2
+
+    @abstractmethod
+    def _best(
+        self, kind: Kind, query: NDArray[np.float32], k: int, where: Filter, is_first_page: bool
+    ) -> Ranked:
+        """Return the `k` best items, as `nearest` does; of the first page, an index may find them."""
 
     @abstractmethod
     def _reading(self) -> AbstractContextManager[Connection]:
