@@ -278,7 +278,7 @@ def check_file(out: Path, suffixes: Collection[str]) -> None:
 
 def check_output(
     out: Path,
-    inputs: Iterable[str | Path],
+    inputs: Iterable[str | Path | None],
     overwrite: bool,
     is_ours: Callable[[Path], bool] = lambda _: False,
 ) -> None:

@@ -175,7 +175,7 @@ def test_tables_are_listed() -> None:
         (("two-branch-2", "--rows", "x"), "no row 'x'"),
         (
             ("two-branch-2", "--data", "SCENES", "--out", "table.png"),
-            "table.png: tables are written as",
+            "table.png: the name must end in",
         ),
         (("two-branch-3", "--data", "SCENES"), "5000 images"),
         (("two-branch-1", "--data", "nowhere"), "nowhere"),
@@ -204,7 +204,7 @@ def test_mistakes_are_one_line_and_exit_2(
     [
         (("seesay-small",), "name the corpus to measure on with --data"),
         (("runs/one", "runs/two"), "runs/one"),
-        (("seesay-small", "--out", "table.png"), "table.png: tables are written as"),
+        (("seesay-small", "--out", "table.png"), "table.png: the name must end in"),
     ],
 )
 def test_what_cannot_be_compared_is_said_in_one_line(

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from seesay.errors import SeesayError
-from seesay.search.file_store import database_exists, open_database
 from seesay.search.filters import EVERYTHING
-from seesay.search.index import create_store, open_store
+from seesay.search.index import create_store, open_store, store_exists
 from seesay.search.store import Store
 from seesay.search.tables import Content
 from tests.search.stores import put_photos
@@ -29,14 +28,15 @@ def store(tmp_path: Path):
 def test_not_an_index(tmp_path: Path) -> None:
     with pytest.raises(SeesayError, match="no index there"):
         open_store(tmp_path)
-    (tmp_path / "text").write_text("This is some text, and by no means a database of any kind. " * 50)
+    file = tmp_path / "index.sqlite"
+    file.write_text("This is some text, and by no means a database of any kind. " * 50)
     with pytest.raises(SeesayError, match="not a seesay index"):
-        open_database(tmp_path / "text")
-    with sqlite3.connect(tmp_path / "other") as other:
+        open_store(tmp_path)
+    file.unlink()
+    with closing(sqlite3.connect(file)) as other:
         other.execute("CREATE TABLE meta (key, value)")
-    other.close()
     with pytest.raises(SeesayError, match="not a seesay index"):
-        open_database(tmp_path / "other")
+        open_store(tmp_path)
 
 
 def test_a_damaged_schema_that_is_not_text_is_one_message(store: Store) -> None:
@@ -44,7 +44,7 @@ def test_a_damaged_schema_that_is_not_text_is_one_message(store: Store) -> None:
     content = store.path.read_bytes()
     assert content.count(b"CREATE TABLE meta (") == 1
     store.path.write_bytes(content.replace(b"CREATE TABLE meta (", b"CREATE \xef\xbe\xc1\xf5E meta ("))
-    assert database_exists(store.path)
+    assert store_exists(store.place)
     with pytest.raises(SeesayError, match="damaged"):
         open_store(store.place)
 
@@ -65,9 +65,9 @@ def test_a_disk_that_does_not_say_whether_there_is_an_index_is_one_line(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Path, "stat", broken_read)
-    for ask in (open_database, database_exists):
+    for ask in (open_store, store_exists):
         with pytest.raises(SeesayError, match=r"cannot be read or written \(Input/output error\)"):
-            ask(store.path)
+            ask(store.place)
 
 
 def test_an_index_whose_bytes_were_changed_is_said_to_be_damaged(store: Store) -> None:
@@ -85,9 +85,9 @@ def test_an_index_whose_bytes_were_changed_is_said_to_be_damaged(store: Store) -
 def test_creating_twice_is_refused_but_an_empty_file_is_none(tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite"
     path.touch()
-    assert not database_exists(path)
+    assert not store_exists(tmp_path)
     create_store(tmp_path, "colours", "1", 4).close()
-    assert database_exists(path)
+    assert store_exists(tmp_path)
     with pytest.raises(SeesayError, match="already exists"):
         create_store(tmp_path, "colours", "1", 4)
 

@@ -175,7 +175,7 @@ def report(
     from seesay.report.write import FORMATS, write_report
 
     check_file(out, FORMATS)  # before anything is computed
-    check_output(out, [data or "", queries or "", *runs], overwrite, is_page)
+    check_output(out, [data, queries, *runs], overwrite, is_page)
     entries = open_entries(runs)
     corpus = reading.read_of(entries, data)
     results = write_report(entries, corpus, split, out, console.tell, queries)
@@ -221,12 +221,12 @@ class TableOutput:
 
     def check(self, *read: str | Path | None) -> None:
         """Check before anything is measured that the file can be written, and is none that is read."""
-        from seesay.paths import check_output
-        from seesay.results.paper_table import check_format
+        from seesay.paths import check_file, check_output
+        from seesay.results.paper_table import FORMATS
 
         if self.out is not None:
-            check_format(self.out)
-            check_output(self.out, [each for each in read if each is not None], self.overwrite)
+            check_file(self.out, FORMATS)
+            check_output(self.out, read, self.overwrite)
 
     def show(self, table: PaperTable) -> None:
         """Write a table to the file, if one is named, and print it; exit with 1 if a row failed."""

@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import Interval
-from seesay.paths import replace_text
+from seesay.paths import check_file, writing
 from seesay.protocols.base import PROTOCOLS, Comparison, CorpusContent, Metrics
 from seesay.protocols.grounding import conventions
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
@@ -382,19 +382,13 @@ def recorded_table(
     return table
 
 
-def check_format(path: Path) -> None:
-    """Raise a SeesayError if the suffix of a path is not that of a format, before anything is trained."""
-    if path.suffix.lower() not in FORMATS:
-        raise SeesayError(f"{path}: tables are written as {', '.join(FORMATS)}; choose one of these.")
-
-
 def write_table(table: PaperTable, path: Path) -> None:
     """Write the table in the format of the path's suffix: Markdown, LaTeX, CSV or JSON.
 
     Raises:
         SeesayError: the format is unknown, every row failed, or the file cannot be written.
     """
-    check_format(path)
+    check_file(path, FORMATS)
     if table.failures and not any(line.rows for line in table.lines):
         raise SeesayError(f"{path}: not written, because every row failed; the first: {table.failures[0]}")
     suffix, below = path.suffix.lower(), table.differences()
@@ -407,8 +401,5 @@ def write_table(table: PaperTable, path: Path) -> None:
         text = "\n".join(
             each.latex() if suffix == ".tex" else f"## {each.title}\n\n{each.markdown()}" for each in tables
         )
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(path, text)
-    except OSError as error:
-        raise SeesayError(f"{path}: cannot be written ({error.strerror}).") from error
+    with writing(path) as beside:
+        beside.write_text(text, encoding="utf-8")

@@ -287,23 +287,3 @@ class ScoreMixture:
         best = root - (np.log(np.log(count)) + np.log(4 * np.pi) - 2 * np.euler_gamma) / (2 * root)
         result: Floats = (np.asarray(scores, np.float64) - self.centre) / unit - float(best)
         return result
-
-
-def chances(scores: ArrayLike, gallery: ArrayLike, images: int, unit: float) -> Floats:
-    """Return the probabilities (k,) that images with these scores are related to the query.
-
-    `USUAL` gives that of the best image; another's is lower by the ratio of the two in the mixture. `scores`
-    (k,) include that of the best of all `images`; `gallery` has the scores (s,) of all or of a sample.
-
-    Example:
-        >>> import numpy as np
-        >>> gallery = np.random.default_rng(1).normal(0.1, 0.05, 1000)
-        >>> chances([0.6, 0.1], gallery, 1000, 0.05).round(2).tolist()
-        [0.93, 0.0]
-    """
-    values, others = np.asarray(scores, np.float64), np.asarray(gallery, np.float64)
-    mixture = ScoreMixture.fit(others, unit)
-    best = max(values.max(), others.max())
-    of_best = USUAL.probabilities(mixture.excess(best, images, unit))
-    result: Floats = of_best * probability(mixture.log_odds(values)) / probability(mixture.log_odds(best))
-    return result

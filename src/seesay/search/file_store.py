@@ -32,7 +32,7 @@ from seesay.search.filters import Filter
 from seesay.search.hits import Ranked
 from seesay.search.neighbours import Neighbours
 from seesay.search.store import Store, closed_on_error
-from seesay.search.tables import KINDS, Connection, Kind, table_statements
+from seesay.search.tables import KINDS, TABLES, Connection, Kind
 
 FILE = "index.sqlite"  # in an index's folder
 
@@ -58,11 +58,8 @@ _ADVICE = {  # by a word in SQLite's message
     "full": "the disk is full; free some space and run the same command again. Finished work is kept.",
 }
 
-_SCHEMA = (
-    *table_statements("TEXT", "INTEGER", "BLOB", "UNIQUE ({column})"),
-    # A part of a name or folder is looked for in this index alone, without reading the rows.
-    "CREATE INDEX items_by_name ON items (kind, name, folded)",
-)
+# A part of a name or folder is looked for in this index alone, without reading the rows.
+_SCHEMA = (*TABLES, "CREATE INDEX items_by_name ON items (kind, name, folded)")
 
 
 class FileStore(Store):
@@ -75,15 +72,22 @@ class FileStore(Store):
         self.folder, self.path = folder, folder / FILE
         self._connection = connection
         self._lock = threading.RLock()
-        with file_errors(self.path):
-            super().__init__(str(folder), connection.execute("SELECT key, value FROM meta"))
+        super().__init__(str(folder), connection.execute("SELECT key, value FROM meta"))
         self._identity = _identity_of(self.path)
         self._near = {kind: Neighbours(self, kind, folder / f"vectors-{kind}.f16") for kind in KINDS}
 
     @staticmethod
     def exists(place: str | Path) -> bool:
-        """See `store_exists`."""
-        return database_exists(home_expanded(place) / FILE)
+        """See `store_exists`; an empty SQLite file is left by a killed process."""
+        path = home_expanded(place) / FILE
+        try:
+            with disk_errors(path):
+                if not _is_file(path):
+                    return False
+                with closing(_connect(path)) as connection:
+                    return not _is_empty(connection)
+        except DAMAGE:
+            return True
 
     @classmethod
     def create(cls, place: str | Path, meta: Mapping[str, str]) -> Self:
@@ -96,15 +100,40 @@ class FileStore(Store):
         except OSError as error:
             raise SeesayError(f"{folder}: cannot hold an index ({error.strerror}).") from error
         check_folder(folder, cls.exists(folder) or begun)
-        with closed_on_error(create_database(folder / FILE, meta)) as connection:
+        path = folder / FILE
+        with file_errors(path), closed_on_error(_connect(path)) as connection:
+            with transaction(connection):  # a kill leaves an index or an empty file, nothing between
+                if not _is_empty(connection):
+                    raise SeesayError(f"{path}: already exists; open it.")
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version = {VERSION}")
+                for statement in _SCHEMA:
+                    connection.execute(statement)
+                connection.executemany("INSERT INTO meta VALUES (?, ?)", list(meta.items()))
+            _use_log(connection)
             return cls(connection, folder)
 
     @classmethod
     def open(cls, place: str | Path) -> Self:
         """See `open_store`."""
         folder = home_expanded(place)
-        with closed_on_error(open_database(folder / FILE)) as connection:
-            return cls(connection, folder)
+        path = folder / FILE
+        with file_errors(path):
+            if not _is_file(path):
+                raise SeesayError(f"{folder}: no index there; create one with `seesay index`.")
+            with closed_on_error(_connect(path)) as connection:
+                if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
+                    raise SeesayError(f"{path}: not a seesay index; name a folder created by `seesay index`.")
+                (version,) = connection.execute("PRAGMA user_version").fetchone()
+                if version != VERSION:
+                    raise SeesayError(
+                        f"{path}: made by another version of seesay; index again into a new folder."
+                    )
+                if _schema_of(connection) != _expected_schema():  # views and triggers could run any SQL
+                    raise SeesayError(f"{path}: damaged (its schema); index again into a new folder.")
+                if not _is_read_only(path):
+                    _use_log(connection)
+                return cls(connection, folder)
 
     def check_in_place(self) -> None:
         """See `Store`; writes to a file that was deleted or replaced would be lost."""
@@ -198,62 +227,6 @@ def _identity_of(path: Path) -> tuple[int, int] | None:
         stat = path.stat()
         return stat.st_dev, stat.st_ino
     return None
-
-
-def database_exists(path: Path) -> bool:
-    """Return whether the file exists and is not empty (an empty SQLite file is left by a killed process)."""
-    try:
-        with disk_errors(path):
-            if not _is_file(path):
-                return False
-            with closing(_connect(path)) as connection:
-                return not _is_empty(connection)
-    except DAMAGE:
-        return True
-
-
-def create_database(path: Path, meta: Mapping[str, str]) -> sqlite3.Connection:
-    """Create the file of an empty index with `meta`.
-
-    Raises:
-        SeesayError: the index exists, or the file cannot be written.
-    """
-    with file_errors(path), closed_on_error(_connect(path)) as connection:
-        with transaction(connection):  # a kill leaves an index or an empty file, nothing between
-            if not _is_empty(connection):
-                raise SeesayError(f"{path}: already exists; open it.")
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {VERSION}")
-            for statement in _SCHEMA:
-                connection.execute(statement)
-            connection.executemany("INSERT INTO meta VALUES (?, ?)", list(meta.items()))
-        _use_log(connection)
-        return connection
-
-
-def open_database(path: Path) -> sqlite3.Connection:
-    """Open the file of an index.
-
-    Raises:
-        SeesayError: the file does not exist, is not an index, is damaged, or was made by another version of
-            seesay.
-    """
-    with file_errors(path):
-        if not _is_file(path):
-            raise SeesayError(f"{path.parent}: no index there; create one with `seesay index`.")
-        with closed_on_error(_connect(path)) as connection:
-            if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
-                raise SeesayError(f"{path}: not a seesay index; name a folder created by `seesay index`.")
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if version != VERSION:
-                raise SeesayError(
-                    f"{path}: made by another version of seesay; index again into a new folder."
-                )
-            if _schema_of(connection) != _expected_schema():  # views and triggers could run any SQL
-                raise SeesayError(f"{path}: damaged (its schema); index again into a new folder.")
-            if not _is_read_only(path):
-                _use_log(connection)
-            return connection
 
 
 @contextmanager

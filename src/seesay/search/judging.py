@@ -21,9 +21,9 @@ from seesay.runs.calibration import (
     IMAGES,
     USUAL,
     USUAL_UNIT,
+    Calibration,
     ScoreMixture,
     best_is_right,
-    chances,
     known_share,
     probability,
     unrelated_sentences,
@@ -128,14 +128,18 @@ class Judge:
             scores = np.array([hit.score for hit in (*hits, *best)], np.float32)
             # The sample is empty if another process has deleted it meanwhile.
             usual = sample @ asked.vector if len(sample) else scores
-            if run.calibration is None:
-                return known * chances(scores, usual, background.count, background.unit)[: len(hits)]
-            own = run.calibration.of(*query.wanted)
             best_score, count = max(scores.max(), usual.max()), len(usual)
-            spread = np.sqrt((count * usual.var() + _FEW * background.unit**2) / (count + _FEW))
-            standing = (best_score - usual.mean()) / spread
-            of_best = best_is_right(float(own.log_odds(best_score)), standing, background.count)
-            found = of_best * own.probabilities(scores) / own.probabilities(best_score)
+            own: Calibration | ScoreMixture
+            if run.calibration is None:
+                own = ScoreMixture.fit(usual, background.unit)
+                excess = own.excess(best_score, background.count, background.unit)
+                of_best = float(USUAL.probabilities(excess))
+            else:
+                own = run.calibration.of(*query.wanted)
+                spread = np.sqrt((count * usual.var() + _FEW * background.unit**2) / (count + _FEW))
+                standing = (best_score - usual.mean()) / spread
+                of_best = best_is_right(float(own.log_odds(best_score)), standing, background.count)
+            found = of_best * probability(own.log_odds(scores)) / probability(own.log_odds(best_score))
             return known * np.minimum(1.0, found)[: len(hits)]
         there, vectors = self._store.vectors([hit.id for hit in hits])
         by_id = dict(zip(there.tolist(), vectors.astype(np.float32), strict=True))

@@ -28,7 +28,7 @@ from seesay.errors import SeesayError, first_line
 from seesay.search.filters import Filter
 from seesay.search.hits import Ranked
 from seesay.search.store import Store, closed_on_error
-from seesay.search.tables import AMONG_IDS, AMONG_TEXTS, Connection, Kind, table_statements
+from seesay.search.tables import AMONG_IDS, AMONG_TEXTS, TABLES, Connection, Kind
 
 VERSION = "seesay 3"
 """Of the tables, in the comment of their schema; others are rejected."""
@@ -52,10 +52,11 @@ _NAME = re.compile("[a-z][a-z0-9_]{0,39}")
 _PORT = re.compile("[0-9,]*")
 
 _TYPES = {
-    "text": 'text COLLATE "C"',
-    "id_": "bigint",
+    "INTEGER": "bigint",
+    "TEXT": 'text COLLATE "C"',
     # Paths and sentences can be too long for ordered indexes.
-    "unique": "EXCLUDE USING hash ({column} WITH =)",
+    "UNIQUE (path)": "EXCLUDE USING hash (path WITH =)",
+    "UNIQUE (text)": "EXCLUDE USING hash (text WITH =)",
 }
 _THUMBNAILS = "CREATE TABLE thumbnails (name text PRIMARY KEY, data bytea NOT NULL)"
 _SQL = {"json_each(?)": "json_array_elements_text(?::json)", "instr(": "strpos(", "?": "%s"}
@@ -77,10 +78,10 @@ class _Connection:
         self._connection = connection
 
     def execute(self, query: str, values: Sequence[object] = ()) -> psycopg.Cursor:
-        return self._connection.cursor(binary=True).execute(_translated(query), values or None)
+        return self._connection.cursor(binary=True).execute(_translated(query).encode(), values or None)
 
     def executemany(self, query: str, values: Iterable[Sequence[object]]) -> None:
-        self._connection.cursor().executemany(_translated(query), list(values))
+        self._connection.cursor().executemany(_translated(query).encode(), list(values))
 
     def copy(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         cursor, known = self._connection.cursor(), self._connection.adapters.types
@@ -92,10 +93,10 @@ class _Connection:
                 copy.write_row(row)
 
 
-def _translated(query: str) -> bytes:
-    for theirs, ours in _SQL.items():
+def _translated(query: str, words: Mapping[str, str] = _SQL) -> str:
+    for theirs, ours in words.items():
         query = query.replace(theirs, ours)
-    return query.encode()
+    return query
 
 
 class _Database:
@@ -256,8 +257,8 @@ class DatabaseStore(Store):
         with closed_on_error(database), database.transaction("READ WRITE") as writing:
             writing.execute(f"CREATE SCHEMA {database.schema}")
             writing.execute(f"COMMENT ON SCHEMA {database.schema} IS '{VERSION}'")
-            for statement in (*table_statements(vector=f"halfvec({meta['dim']})", **_TYPES), _THUMBNAILS):
-                writing.execute(statement)
+            for statement in (*TABLES, _THUMBNAILS):
+                writing.execute(_translated(statement, _TYPES | {"BLOB": f"halfvec({meta['dim']})"}))
             writing.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
         return cls(database)
 

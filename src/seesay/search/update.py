@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seesay.data.images import DecodedImage, FileSource, content_key
+from seesay.data.texts import read_lines
 from seesay.encoders.images.cluster import Columns, Work, check_fingerprint, done_on_cluster
 from seesay.encoders.images.encode import SHARED_SIDE, sources_of
 from seesay.encoders.stores import CHUNK, in_threads
-from seesay.errors import ImageError, SeesayError, UnavailableImageError
+from seesay.errors import ImageError, UnavailableImageError
 from seesay.runs.run import Run
 from seesay.search.filters import folded_words
 from seesay.search.folder_images import FolderImages
@@ -92,14 +93,7 @@ def read_sentences(path: Path) -> list[str]:
     """Read the sentences of a text file (one per line) or a corpus."""
     from seesay.data.readers import read_corpus
 
-    if path.suffix.lower() != ".txt":
-        return list(read_corpus(path).texts())
-    try:
-        return path.read_text(encoding="utf-8-sig").splitlines()
-    except OSError as failure:
-        raise SeesayError(f"{path}: cannot be read ({failure.strerror}).") from failure
-    except UnicodeDecodeError as failure:
-        raise SeesayError(f"{path}: not a UTF-8 text file of sentences ({failure}).") from failure
+    return read_lines(path) if path.suffix.lower() == ".txt" else list(read_corpus(path).texts())
 
 
 class Update:
