@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
 from seesay.data.boxes import iou, vote
 from seesay.data.corpus import Box
@@ -43,60 +44,49 @@ _SHOWN = 0.01  # probability; lower than that of a search, because most phrases 
 _KEPT = 16  # newest images whose regions are kept in memory, about 3 MB each
 
 
-class GroundedBox(NamedTuple):
-    """A box, x1 y1 x2 y2 in pixels of the upright image, with its score for a phrase and its probability.
-
-    The probability is that of being right; None if the run has no fitted probabilities.
-    """
-
-    box: Box
-    score: float
-    probability: float | None = None
+_Rounded = Annotated[float, PlainSerializer(lambda value: round(value, 4))]
 
 
-@dataclass(frozen=True, slots=True)
-class GroundedPhrase:
-    """A phrase, `sentence[start:end]`, and its best boxes, best first; none if all its words are unknown.
+class GroundedBox(BaseModel):
+    """A box in an image and how well it matches."""
 
-    `fits` is false if the image probably does not show it.
-    """
+    model_config = ConfigDict(frozen=True)
 
-    text: str
-    start: int
-    end: int
-    known: bool
-    boxes: tuple[GroundedBox, ...]
-    fits: bool = True
+    box: Annotated[Box, PlainSerializer(lambda box: [round(value, 1) for value in box], list[float])] = Field(
+        description="x1, y1, x2, y2 in pixels, upright"
+    )
+    score: _Rounded = Field(description="higher is a better match")
+    probability: _Rounded | None = Field(
+        None,
+        description="the probability that the box is right; null if the run has no fitted probabilities",
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Grounding:
-    """The phrases of a sentence in an upright image of `width` × `height` pixels."""
+class GroundedPhrase(BaseModel):
+    """A phrase of a sentence, `sentence[start:end]`, and where it is."""
 
-    width: int
+    model_config = ConfigDict(frozen=True)
+
+    text: str = Field(serialization_alias="phrase")
+    start: int = Field(description="offset of its first character in the sentence, in Unicode code points")
+    end: int = Field(description="one past its last character")
+    known: bool = Field(description="true if any of its words is known; otherwise it has no boxes")
+    fits: bool = Field(True, description="false if the image probably does not show it")
+    boxes: tuple[GroundedBox, ...] = Field(description="best first")
+
+
+class Grounding(BaseModel):
+    """The phrases of a sentence, in order, and where each is in an image."""
+
+    model_config = ConfigDict(frozen=True)
+
+    width: int = Field(description="in pixels, upright")
     height: int
     phrases: tuple[GroundedPhrase, ...]
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
-
-        def plain(box: GroundedBox) -> dict[str, object]:
-            probability = None if box.probability is None else round(box.probability, 4)
-            rounded = [round(value, 1) for value in box.box]
-            return {"box": rounded, "score": round(box.score, 4), "probability": probability}
-
-        phrases = [
-            {
-                "phrase": phrase.text,
-                "start": phrase.start,
-                "end": phrase.end,
-                "known": phrase.known,
-                "fits": phrase.fits,
-                "boxes": list(map(plain, phrase.boxes)),
-            }
-            for phrase in self.phrases
-        ]
-        return {"width": self.width, "height": self.height, "phrases": phrases}
+        return self.model_dump(mode="json", by_alias=True)
 
 
 class _Regions(NamedTuple):
@@ -185,8 +175,9 @@ class Grounder:
         each = zip(chunks, _known(texts, sentences), scores.T, self._fitting(vector, texts), strict=True)
         for chunk, known, column, fits in each:
             chosen = self._best_boxes(boxes, column, best, chunk.text) if known else ()
-            phrases.append(GroundedPhrase(chunk.text, chunk.start, chunk.end, known, chosen, fits))
-        return Grounding(*size, tuple(phrases))
+            about = asdict(chunk) | {"known": known, "fits": fits}
+            phrases.append(GroundedPhrase(**about, boxes=chosen))
+        return Grounding(width=size[0], height=size[1], phrases=tuple(phrases))
 
     def _fitting(self, image: NDArray[np.float32], texts: Sequence[str]) -> list[bool]:
         """Return for each phrase whether the judge finds it probable enough in an image with that vector."""
@@ -207,7 +198,8 @@ class Grounder:
         known = known_share([text], self.run.unknown_words([text]))
         chances = known * self._calibration.probabilities(centred)
         return tuple(
-            box._replace(probability=chance) for box, chance in zip(chosen, chances.tolist(), strict=True)
+            box.model_copy(update={"probability": chance})
+            for box, chance in zip(chosen, chances.tolist(), strict=True)
         )
 
     def _regions(self, given: bytes | DecodedImage, name: str) -> _Regions:
@@ -246,7 +238,7 @@ def best_boxes(
         left = left[left != best]  # a box without area does not overlap itself
         if not chosen or iou([each.box for each in chosen], box[None]).max() <= _SAME:
             x1, y1, x2, y2 = box.tolist()
-            chosen.append(GroundedBox((x1, y1, x2, y2), float(scores[best])))
+            chosen.append(GroundedBox(box=(x1, y1, x2, y2), score=float(scores[best])))
     return tuple(chosen)
 
 
@@ -342,7 +334,7 @@ class _Labels:
         # Above the box, at its top, at its bottom or below it, within the image.
         rows = [y for y in (box[1] - height, box[1], box[3] - height, box[3]) if 0 <= y <= max_y]
         rooms = [(x1, y, x1 + width, y + height) for y in rows or [min(max(box[1], 0), max_y)]]
-        free = [room for room in rooms if not any(_meet(room, other) for other in self._taken)]
+        free = [room for room in rooms if not iou(self._taken, [room]).any()]
         x1, y1, x2, y2 = (free or rooms)[0]
         self._taken.append((x1, y1, x2, y2))
         self._draw.rectangle((x1, y1, x2 - 1, y2 - 1), fill=background)
@@ -359,7 +351,3 @@ class _Labels:
             return text
         too_many = bisect_left(range(len(text)), True, key=lambda kept: is_too_long(text[:kept] + "…"))
         return text[: max(too_many - 1, 0)] + "…"
-
-
-def _meet(a: Box, b: Box) -> bool:
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]

@@ -28,8 +28,9 @@ Box = tuple[float, float, float, float]
 
 
 def grounding(size: tuple[int, int], *boxes: Box, text: str = "a dog") -> Grounding:
-    phrases = [GroundedPhrase(text, 0, len(text), True, (GroundedBox(box, 0.5),)) for box in boxes]
-    return Grounding(*size, tuple(phrases))
+    found = {"text": text, "start": 0, "end": len(text), "known": True}
+    phrases = [GroundedPhrase(**found, boxes=[GroundedBox(box=box, score=0.5)]) for box in boxes]
+    return Grounding(width=size[0], height=size[1], phrases=phrases)
 
 
 def png(size: tuple[int, int], fill: str = "white") -> bytes:

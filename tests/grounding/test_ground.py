@@ -252,9 +252,9 @@ def test_boxes_are_as_probable_as_their_scores_stand_out(
     assert np.diff(logits) == pytest.approx(0.5 * np.diff(scores), rel=1e-3, abs=1e-4)
     (partly,) = Grounder(Run.load(str(folder))).ground(scene, "scene", "a red zzyx circle").phrases
     assert partly.boxes[0].probability < 1
-    assert Grounding(160, 128, (phrase,)).to_dict()["phrases"][0]["boxes"][0]["probability"] == round(
-        chances[0], 4
-    )
+    assert Grounding(width=160, height=128, phrases=[phrase]).to_dict()["phrases"][0]["boxes"][0][
+        "probability"
+    ] == round(chances[0], 4)
     Run.load(str(folder)).update(calibration=None)
     (plain,) = Grounder(Run.load(str(folder))).ground(scene, "scene", "a red circle").phrases
     assert plain.boxes[0].probability is None

@@ -94,35 +94,6 @@ class SentenceAnswers(_OfIndex):
     results: list[SentenceAnswer]
 
 
-class BoxAnswer(BaseModel):
-    """A box in an image and how well it matches."""
-
-    box: tuple[float, float, float, float] = Field(description="x1, y1, x2, y2 in pixels, upright")
-    score: float = Field(description="higher is a better match")
-    probability: float | None = Field(
-        description="the probability that the box is right; null if the run has no fitted probabilities"
-    )
-
-
-class PhraseAnswer(BaseModel):
-    """A phrase of the sentence and where it is."""
-
-    phrase: str
-    start: int = Field(description="offset of its first character in the sentence, in Unicode code points")
-    end: int = Field(description="one past its last character")
-    known: bool = Field(description="true if any of its words is known; otherwise it has no boxes")
-    fits: bool = Field(description="false if the image probably does not show it")
-    boxes: list[BoxAnswer] = Field(description="best first")
-
-
-class GroundingAnswer(BaseModel):
-    """The phrases of a sentence, in order, and where each is in an image."""
-
-    width: int = Field(description="in pixels, upright")
-    height: int
-    phrases: list[PhraseAnswer]
-
-
 class DatedImage(_IndexedImage):
     """An image of the index and its time."""
 

@@ -10,7 +10,6 @@ from seesay.encoders.regions import SIDE
 from seesay.grounding import Grounding
 from seesay.search.filters import split_typed
 from seesay.web.answers import (
-    GroundingAnswer,
     ImageAnswer,
     Images,
     PartAnswer,
@@ -125,16 +124,15 @@ _Boxes = Annotated[int, Query(ge=1, le=20, description="maximum number of boxes 
 
 
 @router.post("/ground", tags=["grounding"], responses=failures(413, 422, 507))
-async def ground(service: TheService, image: Upload, q: _Phrases, limit: _Boxes = 1) -> GroundingAnswer:
+async def ground(service: TheService, image: Upload, q: _Phrases, limit: _Boxes = 1) -> Grounding:
     """Find the boxes of the phrases of a sentence in an uploaded image."""
-    found = await service.with_upload(image, lambda photo: service.ground(photo, q, limit), SIDE)
-    return GroundingAnswer.model_validate(found.to_dict())
+    return await service.with_upload(image, lambda photo: service.ground(photo, q, limit), SIDE)
 
 
 @router.get("/images/{id}/ground", tags=["grounding"], responses=failures(404, 422))
 async def ground_indexed(
     service: TheService, served: TheIndex, id: Id, q: _Phrases, limit: _Boxes = 1
-) -> GroundingAnswer:
+) -> Grounding:
     """Find the boxes of the phrases of a sentence in an image of the index."""
 
     def work() -> Grounding:
@@ -142,5 +140,4 @@ async def ground_indexed(
         photo = service.decoders.decode(served.index.read_image(item), item.path or "the image", SIDE)
         return service.ground(photo, q, limit)
 
-    found = await service.run(work, service.pictures)
-    return GroundingAnswer.model_validate(found.to_dict())
+    return await service.run(work, service.pictures)
