@@ -214,7 +214,8 @@ def _taken(value: str) -> Compared:
 
 def _added(value: str) -> Compared:
     if found := _AGO.fullmatch(value):
-        return {"added >= ?": time.time() - int(found[1]) * _SECONDS[found[2]]}
+        now = time.time() // 60 * 60  # so that the filter stays the same, and what it matches is known
+        return {"added >= ?": now - int(found[1]) * _SECONDS[found[2]]}
     try:
         since = datetime.combine(_day(value), datetime.min.time()).timestamp()
     except (ValueError, OverflowError, OSError):  # a date that the system's clock does not represent
