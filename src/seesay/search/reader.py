@@ -8,6 +8,7 @@ import threading
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from io import FileIO
 from pathlib import Path
 from shlex import quote
@@ -319,8 +320,12 @@ class IndexReader:
                 return self.thumbnail(photos[id_])
             return None
 
-        firsts = [same[0] for same in copies.values()]
-        found = stacks(*self.store.vectors(firsts), picture, self.store.capture_seconds())
+        firsts, seconds = [same[0] for same in copies.values()], dict[int, float]()
+        for each in firsts:
+            if photos[each].dated_by == "camera":
+                with suppress(ValueError):  # of a damaged index
+                    seconds[each] = datetime.fromisoformat(photos[each].time).replace(tzinfo=UTC).timestamp()
+        found = stacks(*self.store.vectors(firsts), picture, seconds)
         stacked = {id_ for group in found for id_ in group}
         found += [same[:1] for same in copies.values() if len(same) > 1 and same[0] not in stacked]
         whole = [[id_ for first in group for id_ in copies[photos[first].key]] for group in found]

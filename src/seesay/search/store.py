@@ -13,8 +13,7 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
-from datetime import UTC, datetime
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -361,16 +360,6 @@ class Store(ABC):
             WHERE content = vector AND {_OF_KIND} 'image' AND read > ? AND {where.sql}
             ORDER BY read DESC, time DESC, items.id DESC LIMIT ?"""
         return self._rows(query, (*forms, len(words) // 2, *where.values, count), int, int)
-
-    def capture_seconds(self) -> dict[int, float]:
-        """Return when images were taken, in seconds by the camera's clock, of those whose EXIF says so."""
-        found = dict[int, float]()
-        query = """SELECT items.id, taken FROM items JOIN vectors ON vectors.id = items.vector
-            WHERE items.kind = 'image' AND taken != ''"""
-        for id_, taken in self._rows(query, (), int, str):
-            with suppress(ValueError):
-                found[id_] = datetime.fromisoformat(taken).replace(tzinfo=UTC).timestamp()
-        return found
 
     def months(self, where: Filter = EVERYTHING) -> dict[str, int]:
         """Return the number of images of each month, such as "2019-06", newest first."""
