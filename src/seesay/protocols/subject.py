@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -81,6 +81,7 @@ def _matrix(scores: Matrix | Embeddings) -> Matrix:
     return products[: len(scores.images), : len(scores.sentences)]
 
 
+@dataclass(eq=False)
 class Subject:
     """Images and sentences of a split with their scores.
 
@@ -88,26 +89,20 @@ class Subject:
         name: the name of the run, the files or the ensemble.
         split: the name of the split.
         corpus: the images and sentences that have scores, in the same order.
-        scores: the scores of all pairs, or what computes them when they are needed.
+        given: the scores of all pairs, or what computes them when they are needed.
         about: additional entries for `about` of its results, see `Result`.
         notes: notes for its results.
         whole: the corpus with its train split, for protocols that count words in it.
     """
 
-    run: Run | None = None
-
-    def __init__(
-        self,
-        name: str,
-        split: str,
-        corpus: Corpus,
-        scores: Scores | Callable[[], Scores],
-        about: dict[str, JsonValue] | None = None,
-        notes: Sequence[str] = (),
-        whole: Corpus | None = None,
-    ) -> None:
-        self.name, self.split, self.corpus, self.whole = name, split, corpus, whole
-        self._scores, self.about, self.notes = scores, about or {}, list(notes)
+    name: str
+    split: str
+    corpus: Corpus
+    given: Scores | Callable[[], Scores]
+    about: dict[str, JsonValue] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    whole: Corpus | None = None
+    run: Run | None = field(default=None, init=False)
 
     @property
     def owners(self) -> Ints:
@@ -122,7 +117,7 @@ class Subject:
     @cached_property
     def scores(self) -> Scores:
         """The scores of all pairs."""
-        return self._scores() if callable(self._scores) else self._scores
+        return self.given() if callable(self.given) else self.given
 
     def sentence_vectors(self) -> Matrix:
         """Return the embeddings of the sentences, (m, d).

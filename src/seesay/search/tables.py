@@ -114,6 +114,7 @@ class Connection(Protocol):
         ...
 
 
+@dataclass
 class Writer:
     """Writes within the transaction of `Store.write`.
 
@@ -124,18 +125,14 @@ class Writer:
         last_id: the largest id that an item has ever had.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        insert: Callable[[str, Sequence[tuple[Any, ...]]], None],
-        generation: int,
-        last_id: int,
-    ) -> None:
-        self._connection = connection
-        self.insert = insert
-        self._generation = generation
-        self._last_id = last_id
-        self.set_meta(generation=str(generation), changed=str(time.time()))
+    _connection: Connection
+    insert: Callable[[str, Sequence[tuple[Any, ...]]], None]
+    _generation: int
+    _last_id: int
+
+    def __post_init__(self) -> None:
+        """Record the generation."""
+        self.set_meta(generation=str(self._generation), changed=str(time.time()))
 
     def put_root(self, root: Root) -> None:
         """Add a folder, or set the new location of the folder with that name."""
