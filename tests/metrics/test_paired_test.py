@@ -6,8 +6,7 @@ from scipy import stats
 
 from seesay.errors import SeesayError
 from seesay.metrics import paired_test
-from seesay.metrics.bootstrap import RetrievalSample
-from seesay.metrics.paired_test import compare
+from seesay.metrics.bootstrap import RetrievalSample, compare
 from seesay.metrics.ranks import Ranks
 from tests.metrics.test_bootstrap import drawn, plain_figures, sample
 
