@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -81,7 +81,7 @@ class RetrievalMetrics:
 
     Scores are inner products, and the images and sentences of all batches are the gallery. A call adds a
     batch and returns the metrics of that batch alone, as in torchmetrics. Metrics of several processes, each
-    of its own batches, add up: gather the objects, or load their gathered `state_dict`, and `sum` them.
+    of its own batches, add up: gather the objects, and `sum` them.
 
     Args:
         k: each K of R@K.
@@ -102,8 +102,6 @@ class RetrievalMetrics:
         >>> other.update([[1.0, 0.0]], [[0.8, 0.2]], image_ids=[17])
         >>> sum([pairs, other]).compute()["I R@1"]
         100.0
-        >>> {name: values.shape for name, values in pairs.state_dict().items()}
-        {'images': (2, 2), 'sentences': (2, 2), 'image_of_sentence': (2,), 'image_ids': (2,)}
     """
 
     def __init__(self, k: Sequence[int] = TOP) -> None:
@@ -181,30 +179,6 @@ class RetrievalMetrics:
         """Return the metrics themselves after the 0 with which `sum` begins."""
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
-    def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Return all batches as arrays, named as the arguments of `update`; empty before the first."""
-        if not self._batches:
-            return {}
-        images, sentences, owners, ids = zip(*self._batches, strict=True)
-        starts = np.cumsum([0, *map(len, images)])
-        state = {
-            "images": np.concatenate(images),
-            "sentences": np.concatenate(sentences),
-            "image_of_sentence": np.concatenate([s + own for s, own in zip(starts, owners, strict=False)]),
-        }
-        return state if ids[0] is None else {**state, "image_ids": np.concatenate(ids)}
-
-    def load_state_dict(self, state: Mapping[str, ArrayLike]) -> None:
-        """Replace all batches by those of a `state_dict`, such as that of another process.
-
-        Raises:
-            SeesayError: a shape is wrong; see `update`.
-        """
-        loaded = RetrievalMetrics(self.k)
-        if state:
-            loaded.update(**state)
-        self._batches = loaded._batches
-
     def compute(self) -> dict[str, float]:
         """Return the metrics of all batches.
 
@@ -213,12 +187,14 @@ class RetrievalMetrics:
         """
         if not self._batches:
             raise SeesayError("nothing to measure; update with a batch first.")
-        state = self.state_dict()
-        images, owners = state["images"], state["image_of_sentence"]
-        if "image_ids" in state:
-            _, first, places = np.unique(state["image_ids"], return_index=True, return_inverse=True)
+        of_batches, sentences, own, ids = zip(*self._batches, strict=True)
+        starts = np.cumsum([0, *map(len, of_batches)])
+        images = np.concatenate(of_batches)
+        owners = np.concatenate([start + rows for start, rows in zip(starts, own, strict=False)])
+        if ids[0] is not None:
+            _, first, places = np.unique(np.concatenate(ids), return_index=True, return_inverse=True)
             images, owners = images[first], places[owners]
-        return _all_metrics(embedding_ranks(images, state["sentences"], owners), self.k)
+        return _all_metrics(embedding_ranks(images, np.concatenate(sentences), owners), self.k)
 
 
 def metrics_of(found: Ranks, k: Sequence[int] = TOP) -> dict[str, float]:
