@@ -91,6 +91,7 @@ def test_ties_come_in_order_of_ids(store: Store, tmp_path: Path) -> None:
     near = neighbours(store, tmp_path)
     near.refresh()
     assert near.search(unit(1)[0], 6)[0].tolist() == [1, 2, 3, 4, 5, 6]
+    assert store.nearest("image", unit(1)[0], 3)[0].tolist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize("count", [300, 900])

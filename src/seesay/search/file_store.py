@@ -215,9 +215,7 @@ class FileStore(Store):
         """See `Store`: write the file of vectors."""
         self._near[kind].save()
 
-    def _best(
-        self, kind: Kind, query: NDArray[np.float32], k: int, where: Filter, _is_first_page: bool
-    ) -> Ranked:
+    def _best(self, kind: Kind, query: NDArray[np.float32], k: int, where: Filter, _is_first: bool) -> Ranked:
         return self._near[kind].search(query, k, where)
 
 

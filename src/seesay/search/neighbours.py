@@ -36,7 +36,7 @@ Halves = NDArray[np.float16]
 
 
 class Neighbours:
-    """The nearest items of one kind by inner product; exact, ties in order of ids. Thread-safe.
+    """The nearest items of one kind by inner product; exact. Thread-safe.
 
     Attributes:
         generation: the store's generation that is searched; -1 before the first `refresh`.
@@ -101,15 +101,20 @@ class Neighbours:
                 self._map_file()
 
     def search(self, query: NDArray[np.float32], k: int, where: Filter = EVERYTHING) -> Ranked:
-        """Return ids and scores of the `k` best items that match a filter, see `Store.nearest`."""
+        """Return ids and scores of the `k` best items that match a filter, in order; of the last ties any."""
         with self._lock:
             self.refresh()
             ids, rows = self._ids, self._alive
             blocks = self._singles() if len(ids) <= self.numpy_up_to else self._blocks
             if where.values:
                 rows = rows & self._passing(where)
-        # Compared by several threads at once.
-        return _best(blocks, ids, np.ascontiguousarray(query, np.float32), k, rows)
+        count = int(np.count_nonzero(rows))
+        if not min(k, count):
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        query = np.ascontiguousarray(query, np.float32)  # compared by several threads at once
+        at, scores = scanned(blocks, query, min(k, count), None if count == len(rows) else rows)
+        order = np.lexsort((ids[at], -scores))
+        return ids[at[order]], scores[order]
 
     def _forget(self) -> None:
         self._passing.cache_clear()
@@ -131,27 +136,6 @@ class Neighbours:
             self._ids, self._alive = ids, np.ones(count, np.bool_)
             self._blocks = rows, rows[:0]
             self._forget()
-
-
-def _best(
-    blocks: Sequence[Halves] | tuple[NDArray[np.float32]],
-    ids: NDArray[np.int64],
-    query: NDArray[np.float32],
-    k: int,
-    rows: NDArray[np.bool_],
-) -> Ranked:
-    """Return the ids and scores of the `k` best of some rows (a mask), in order."""
-    count = int(np.count_nonzero(rows))
-    asked = min(k + 1, count)
-    while asked:
-        at, scores = scanned(blocks, query, asked, None if count == len(rows) else rows)
-        order = np.lexsort((ids[at], -scores))
-        at, scores = at[order], scores[order]
-        # Of equal scores those with the lowest ids are wanted: ask for all of them.
-        if len(at) < asked or asked == count or scores[-1] < scores[k - 1]:
-            return ids[at[:k]], scores[:k]
-        asked = min(2 * asked, count)
-    return np.empty(0, np.int64), np.empty(0, np.float32)
 
 
 def scanned(

@@ -334,18 +334,15 @@ class DatabaseStore(Store):
                 )
                 connection.execute("ANALYZE vectors, items")
 
-    def _best(
-        self, kind: Kind, query: NDArray[np.float32], k: int, where: Filter, is_first_page: bool
-    ) -> Ranked:
-        """See `Store`; pages after the first compare all vectors, so that none is missed."""
+    def _best(self, kind: Kind, query: NDArray[np.float32], k: int, where: Filter, is_first: bool) -> Ranked:
+        """See `Store`; for pages after the first, and for ties, all vectors are compared."""
         is_large = self.count(kind) >= self.graph_from
         few = self._few(where, self.generation()) if where.values and is_large else None
-        if is_first_page and is_large and few is None:
-            ids, scores = self._in_graph(kind, query, k + 1, where)
-            # If few vectors match a filter, the search of the graph may end before they are found; and of
-            # equal scores those with the lowest ids are wanted.
-            if len(ids) > k and scores[k] < scores[k - 1]:
-                return ids[:k], scores[:k]
+        if is_first and is_large and few is None:
+            found = self._in_graph(kind, query, k, where)
+            # If few vectors match a filter, the search of the graph may end before they are found.
+            if len(found[0]) == k:
+                return found
         which = where if few is None else Filter(f"items.id {AMONG_IDS}", (few,))
         every = f"SELECT items.id, data FROM {_JOINED} WHERE items.kind = '{kind}' AND {which.sql}"
         with self._read() as connection:

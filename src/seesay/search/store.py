@@ -197,20 +197,20 @@ class Store(ABC):
         """
         self.check_process()
         end = after or PageEnd(np.inf, 0, 0)
-        asked = end.seen + k
+        asked, is_first = end.seen + k + 1, after is None
         while True:
-            ids, scores = self._best(kind, query, asked, where, after is None)
+            ids, scores = self._best(kind, query, asked, where, is_first)
             behind = (scores < end.score) | ((scores == end.score) & (ids > end.id))
+            if len(ids) == asked:  # further ones may score as the last does, and have lower ids
+                behind &= scores > scores[-1]
             # Items may have been added before that place since the previous page was read.
             if behind.sum() >= k or len(ids) < asked:
                 return ids[behind][:k], scores[behind][:k]
-            asked *= 2
+            asked, is_first = 2 * asked, False
 
     @abstractmethod
-    def _best(
-        self, kind: Kind, query: NDArray[np.float32], k: int, where: Filter, is_first_page: bool
-    ) -> Ranked:
-        """Return the `k` best items, as `nearest` does; of the first page, an index may find them."""
+    def _best(self, kind: Kind, query: NDArray[np.float32], k: int, where: Filter, is_first: bool) -> Ranked:
+        """Return the `k` best items in order, of the last ties any; the first time, a few may be missed."""
 
     @abstractmethod
     def _reading(self) -> AbstractContextManager[Connection]:
