@@ -44,15 +44,17 @@ _SHOWN = 0.01  # probability; lower than that of a search, because most phrases 
 _KEPT = 16  # newest images whose regions are kept in memory, about 3 MB each
 
 
-_Rounded = Annotated[float, PlainSerializer(lambda value: round(value, 4))]
+_Rounded = Annotated[float, PlainSerializer(lambda value: round(value, 4), float)]
 
 
-class GroundedBox(BaseModel):
+class _Answer(BaseModel):
+    model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
+
+
+class GroundedBox(_Answer):
     """A box in an image and how well it matches."""
 
-    model_config = ConfigDict(frozen=True)
-
-    box: Annotated[Box, PlainSerializer(lambda box: [round(value, 1) for value in box], list[float])] = Field(
+    box: Annotated[Box, PlainSerializer(lambda box: tuple(round(value, 1) for value in box), Box)] = Field(
         description="x1, y1, x2, y2 in pixels, upright"
     )
     score: _Rounded = Field(description="higher is a better match")
@@ -62,10 +64,8 @@ class GroundedBox(BaseModel):
     )
 
 
-class GroundedPhrase(BaseModel):
+class GroundedPhrase(_Answer):
     """A phrase of a sentence, `sentence[start:end]`, and where it is."""
-
-    model_config = ConfigDict(frozen=True)
 
     text: str = Field(serialization_alias="phrase")
     start: int = Field(description="offset of its first character in the sentence, in Unicode code points")
@@ -75,10 +75,8 @@ class GroundedPhrase(BaseModel):
     boxes: tuple[GroundedBox, ...] = Field(description="best first")
 
 
-class Grounding(BaseModel):
+class Grounding(_Answer):
     """The phrases of a sentence, in order, and where each is in an image."""
-
-    model_config = ConfigDict(frozen=True)
 
     width: int = Field(description="in pixels, upright")
     height: int
