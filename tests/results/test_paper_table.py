@@ -152,7 +152,7 @@ def results(tmp_path):
     rows = [
         row(first=20.0),
         row(first=22.0, seed=2, changes=["seed=2"]),
-        row(first=30.0, changes=["batch_size= 7", "matcher.dim=9"]),
+        row(first=30.0, changes=["batch_size=7", "matcher.dim=9"]),
         row(first=40.0, changes=["batch_size=7"]),
         row(first=50.0, split="val"),
         row(first=55.0, protocol="coco-1k"),
@@ -184,7 +184,7 @@ def test_what_is_not_measured_is_named_or_left_out(results):
     notes = "\n".join(table.notes())
     assert "Not measured: two-branch-full." in notes
     assert "wide is irmatch-s with matcher.dim=9 batch_size=7." in notes
-    assert "Changed:" not in notes  # spelt otherwise where it was recorded
+    assert "Changed:" not in notes  # in another order where they were recorded
     assert "Figures with ± are the mean ± the standard deviation of 2 seeds." in notes
     assert table.failures == []
     rows = table.table().rows

@@ -215,16 +215,3 @@ def _plain(value: object) -> object:
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     return str(value) if isinstance(value, Path) else value
-
-
-@cache
-def as_recorded(change: str) -> str:
-    """Return a change as recipes record it: quotes, spaces and the order of keys do not matter.
-
-    >>> as_recorded('encoders=["a","b"]'), as_recorded("encoders=['a', 'b']")
-    ('encoders=[a, b]', 'encoders=[a, b]')
-    """
-    try:
-        return str(Change.parse(change))
-    except SeesayError:  # no change, in a file that somebody has written
-        return change

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from seesay.errors import SeesayError, did_you_mean
-from seesay.recipes.files import as_recorded, changes_of, included_recipes, read_yaml
+from seesay.recipes.files import Change, changes_of, included_recipes, read_yaml
 from seesay.recipes.load import changes_by_role, corpora_of, load_recipe, settings_digest, validated
 from seesay.recipes.schema import Recipe
 from seesay.settings import Settings
@@ -52,7 +52,7 @@ class TableRow(Settings):
         if not isinstance(changes, list):
             return changes
         flat = [each for change in changes for each in (change if isinstance(change, list) else [change])]
-        return [as_recorded(each) if isinstance(each, str) else each for each in flat]
+        return [str(Change.parse(each)) if isinstance(each, str) else each for each in flat]
 
     @property
     def recipes(self) -> tuple[str, ...]:

@@ -15,12 +15,11 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field, StrictInt, field_validator
+from pydantic import Field, StrictInt
 
 from seesay.errors import SeesayError, without_folders
 from seesay.paths import is_file_name, lock_of, locked, replace_text
 from seesay.protocols.base import Result
-from seesay.recipes.files import as_recorded
 from seesay.recipes.load import settings_digest
 
 if TYPE_CHECKING:
@@ -67,11 +66,6 @@ class Row(Result):
     train_seconds: float | None = Field(None, ge=0)
     machine: str | None = None
     teacher: str | None = None
-
-    @field_validator("changes")
-    @classmethod
-    def _as_recorded(cls, changes: list[str] | None) -> list[str] | None:
-        return changes and list(map(as_recorded, changes))
 
     def to_dict(self, uncertainty: bool = False) -> dict[str, Any]:
         """Return the row as JSON-ready values, without unknown facts of the training.
