@@ -47,11 +47,11 @@ _KEPT = 16  # newest images whose regions are kept in memory, about 3 MB each
 _Rounded = Annotated[float, PlainSerializer(lambda value: round(value, 4), float)]
 
 
-class _Answer(BaseModel):
+class _Serialised(BaseModel):
     model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
 
 
-class GroundedBox(_Answer):
+class GroundedBox(_Serialised):
     """A box in an image and how well it matches."""
 
     box: Annotated[Box, PlainSerializer(lambda box: tuple(round(value, 1) for value in box), Box)] = Field(
@@ -64,7 +64,7 @@ class GroundedBox(_Answer):
     )
 
 
-class GroundedPhrase(_Answer):
+class GroundedPhrase(_Serialised):
     """A phrase of a sentence, `sentence[start:end]`, and where it is."""
 
     text: str = Field(serialization_alias="phrase")
@@ -75,7 +75,7 @@ class GroundedPhrase(_Answer):
     boxes: tuple[GroundedBox, ...] = Field(description="best first")
 
 
-class Grounding(_Answer):
+class Grounding(_Serialised):
     """The phrases of a sentence, in order, and where each is in an image."""
 
     width: int = Field(description="in pixels, upright")
