@@ -175,6 +175,22 @@ def test_a_recipe_is_printed_as_yaml_that_train_takes(scenes: Path, tmp_path: Pa
     assert "No recipe 'irmach-s'; did you mean 'irmatch-s'?" in seesay("recipes", "irmach-s", code=2).stderr
 
 
+def test_a_run_remembers_which_of_several_tables_it_was_trained_on(scenes: Path, tmp_path: Path) -> None:
+    corpus = read_corpus(scenes)
+    lines = ["image,caption,split"]
+    lines += [
+        f"{image.name},{each.text},{image.split}"
+        for each in corpus.sentences
+        for image in [corpus.images[each.image]]
+    ]
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text("\n".join(lines if name == "a.csv" else lines[:30]))
+    given = ["--data", tmp_path / "a.csv", "--images", scenes, "--set", "epochs=1"]
+    seesay("train", "projection", *given, "--out", tmp_path / "run")
+    about = json.loads(seesay("evaluate", tmp_path / "run", "--json").stdout)
+    assert about["content"]["images"] == len(corpus.split("test").images)
+
+
 def test_lists() -> None:
     listed = seesay("recipes").stdout.splitlines()
     (line,) = [line for line in listed if line.startswith("  irmatch-s ")]

@@ -271,11 +271,10 @@ class CorpusBuilder:
     def finish(self) -> Corpus:
         """Return the corpus; raise SeesayError if it has no usable images or phrases.
 
-        The root of a corpus of phrases is the path that was read, since a folder may contain several tables.
+        Its root is the path that was read, since a folder may contain several tables.
         """
         has_boxes = any(image.size != (0, 0) for image in self._images)
-        root = self._path if has_boxes else self.root
-        found = self.name, root, tuple(self._images), tuple(self._sentences), self.issues, self.features
+        found = self.name, self._path, tuple(self._images), tuple(self._sentences), self.issues, self.features
         corpus = Corpus(*found, self.columns, self.reading)
         described = {sentence.image for sentence in self._sentences}
         if has_boxes:
