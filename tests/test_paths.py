@@ -18,6 +18,7 @@ import pytest
 from seesay.errors import SeesayError
 from seesay.paths import (
     cache_dir,
+    data_dir,
     disk_errors,
     lock_of,
     locked,
@@ -38,6 +39,16 @@ def test_the_cache_is_where_the_environment_says(tmp_path: Path, monkeypatch: py
     assert cache_dir().name == "seesay"
     monkeypatch.setenv("SEESAY_CACHE", "~/photos/cache")
     assert cache_dir() == Path.home() / "photos/cache"
+
+
+def test_what_must_be_kept_is_not_in_the_cache_that_people_delete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEESAY_CACHE", str(tmp_path))  # names one folder for both
+    assert data_dir() == cache_dir() == tmp_path
+    monkeypatch.delenv("SEESAY_CACHE")
+    assert data_dir().name == "seesay"
+    assert not data_dir().is_relative_to(cache_dir())
 
 
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

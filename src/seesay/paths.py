@@ -19,7 +19,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from platformdirs import user_cache_dir
+from platformdirs import user_cache_dir, user_data_dir
 
 from seesay.errors import SeesayError
 
@@ -31,8 +31,17 @@ _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)
 
 def cache_dir() -> Path:
     """Return the cache folder: $SEESAY_CACHE, or the operating system's folder for caches."""
+    return _chosen_dir() or Path(user_cache_dir("seesay"))
+
+
+def data_dir() -> Path:
+    """Return the folder of what must be kept: $SEESAY_CACHE, or the operating system's folder for data."""
+    return _chosen_dir() or Path(user_data_dir("seesay"))
+
+
+def _chosen_dir() -> Path | None:
     chosen = os.environ.get("SEESAY_CACHE")
-    return home_expanded(chosen) if chosen else Path(user_cache_dir("seesay"))
+    return home_expanded(chosen) if chosen else None
 
 
 @contextmanager

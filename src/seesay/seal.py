@@ -1,8 +1,7 @@
 """Seals, which distinguish files that this user created from those in a copied index or run.
 
 A server publishes the files under an index's roots, and an index from elsewhere can name any root and contain
-any thumbnails. A run from elsewhere can name any network. Seals are made with a key in this
-user's cache.
+any thumbnails. A run from elsewhere can name any network. Seals are made with a key in this user's data.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from seesay.errors import SeesayError
-from seesay.paths import cache_dir, flush, locked, unwritable_cache
+from seesay.paths import data_dir, flush, locked, unwritable_cache
 
 _KEY_BYTES = 32
 _PATIENCE = 30.0  # seconds, while another process makes the key
@@ -29,7 +28,7 @@ def seal(identity: str, what: Path | str) -> str:
         check_seals()
     except SeesayError:
         return ""
-    key = _key(cache_dir() / "index.key")
+    key = _key(data_dir() / "index.key")
     return hashlib.blake2b(os.fsencode(f"{identity}\n{what}"), key=key, digest_size=16).hexdigest()
 
 
@@ -37,9 +36,9 @@ def check_seals() -> None:
     """Check that this user has a key; without one, everything seems to belong to somebody else.
 
     Raises:
-        SeesayError: the cache cannot be written.
+        SeesayError: the folder of the key cannot be written.
     """
-    file = cache_dir() / "index.key"
+    file = data_dir() / "index.key"
     try:
         _key(file)
     except OSError as error:

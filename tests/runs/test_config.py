@@ -13,7 +13,7 @@ import pytest
 from seesay.encoders.images.tuned import save_tuned
 from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
-from seesay.paths import cache_dir
+from seesay.paths import data_dir
 from seesay.runs.calibration import Calibration
 from seesay.runs.config import RECIPE, RUN, WEIGHTS, RunConfig, run_folder, run_recipe
 
@@ -79,11 +79,9 @@ def test_a_path_outside_the_run_counts_only_where_it_was_made_here(
         *RunConfig.load(folder).encoders,
         RunConfig.load(folder).sentence_encoder,
     )
-    restored, key_of = tmp_path / "restored", cache_dir() / "index.key"
+    restored, key_of = tmp_path / "restored", data_dir() / "index.key"
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "another user's"))
-    told = (
-        r"run\.json: was not made here by you, and names files outside .*, put `index.key` of the cache there"
-    )
+    told = r"run\.json: was not made here by you, and names files outside .*, put that machine's `index.key`"
     with pytest.raises(SeesayError, match=told):
         RunConfig.load(folder)
     restored.mkdir()

@@ -25,7 +25,7 @@ from seesay.losses.pairs import MultiLabelLoss
 from seesay.matchers.sco import ConceptClassifier
 from seesay.matchers.settings import MATCHERS, MatcherInputs
 from seesay.matchers.vsepp import VSEPlusPlus
-from seesay.paths import cache_dir
+from seesay.paths import data_dir
 from seesay.protocols.concepts import image_concepts, run_concepts
 from seesay.protocols.evaluate import default_protocol, evaluate
 from seesay.recipes.load import dump_recipe, load_recipe, member_recipes
@@ -381,7 +381,7 @@ def test_sco_reads_its_concepts_and_keeps_the_cnn_with_them(
     shutil.move(tmp_path / "sco", tmp_path / "moved")
     shutil.rmtree(source)
     (tmp_path / "cache").mkdir()
-    shutil.copy(cache_dir() / "index.key", tmp_path / "cache")  # it is still this user's
+    shutil.copy(data_dir() / "index.key", tmp_path / "cache")  # it is still this user's
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
     kept_encoder.cache_clear()
     moved = Run.load(str(tmp_path / "moved"))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 from seesay.encoders.images.tuned import encoder_of_head
 from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError, did_you_mean
-from seesay.paths import cache_dir, file_digest, home_expanded, read_small_json, replace_text, unusable
+from seesay.paths import data_dir, file_digest, home_expanded, read_small_json, replace_text, unusable
 from seesay.runs.calibration import Calibration, ScoreCalibration
 from seesay.seal import is_sealed, seal
 
@@ -106,7 +106,7 @@ class RunConfig:
         if (outside := config._outside(folder)) and not is_sealed("run", outside, sealed):
             raise SeesayError(
                 f"{path}: was not made here by you, and names files outside its folder ({outside}). If you "
-                f"made it elsewhere, put `index.key` of the cache there into {cache_dir()}; otherwise train "
+                f"made it elsewhere, put that machine's `index.key` into {data_dir()}; otherwise train "
                 f"it here, or use a folder written by `seesay export --out`, which contains everything."
             )
         try:
