@@ -551,6 +551,34 @@ def test_a_cell_may_be_a_list_of_sentences(tmp_path, photos, content):
     }
 
 
+@pytest.mark.parametrize(
+    ("cell", "texts", "lost"),
+    [
+        ("""['A dog', "It's a cat"]""", ["A dog", "It's a cat"], 0),
+        (r"['A dog\'s bone']", ["A dog's bone"], 0),
+        (r"['A \xg']", [r"['A \xg']"], 0),
+        ("['A dog' 'A cat']", ["['A dog' 'A cat']"], 0),  # which Python would join
+        ('["A dog", null]', ["A dog"], 1),
+        ("[]", [], 1),
+        ("[1, 2]", ["[1, 2]"], 0),
+    ],
+)
+def test_a_list_in_a_cell_may_be_as_pandas_writes_it_and_lack_sentences(tmp_path, photos, cell, texts, lost):
+    photos("a.jpg")
+    (tmp_path / "x.csv").write_text("image,caption\na.jpg,{}\n".format('"' + cell.replace('"', '""') + '"'))
+    corpus = read_corpus(tmp_path)
+    assert corpus.texts() == texts
+    assert sum(corpus.issues.counts[kind] for kind in corpus.issues.omissions) == lost
+
+
+def test_a_list_of_sentences_may_lack_one_in_json(tmp_path, photos):
+    photos("a.jpg")
+    (tmp_path / "x.jsonl").write_text('{"image": "a.jpg", "caption": ["A dog", null]}\n')
+    corpus = read_corpus(tmp_path)
+    assert corpus.texts() == ["A dog"]
+    assert sum(corpus.issues.counts[kind] for kind in corpus.issues.omissions) == 1
+
+
 @pytest.mark.parametrize("empty", ["", "nan", "NaN", "None", "null", "NULL"])
 def test_a_word_for_an_empty_cell_is_no_caption(tmp_path, photos, empty):
     photos("a.jpg", "b.jpg")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from ast import literal_eval
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
@@ -36,6 +37,8 @@ _NO_CAPTION = re.compile(
     re.IGNORECASE,
 )
 _NEXT_ADDRESS = re.compile(r",\s*(?=https?://)")
+_QUOTED = r"""(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")"""
+_PYTHON_LIST = re.compile(rf"\s*\[\s*{_QUOTED}(?:\s*,\s*{_QUOTED})*\s*\]\s*")
 _TAG = re.compile(r"</?[a-z][^<>]*>", re.IGNORECASE)
 
 
@@ -107,10 +110,8 @@ def _read_table(table: TableFormat, file: Path, split: str | None, builder: Corp
             cells = better
         builder.columns.update([*named, *cells])
         captions = list[Any]()
-        for cell in cells.values():  # a list of sentences, also as JSON in a CSV, or one
-            listed = json_or_none(cell) if isinstance(cell, str) and cell.lstrip().startswith("[") else cell
-            is_list = isinstance(listed, list) and all(isinstance(each, str) for each in listed)
-            captions += listed if is_list else [cell]
+        for cell in cells.values():
+            captions += _listed(cell)
         own = ""
         if isinstance(image, dict):  # as the library `datasets` writes it
             own = PurePosixPath(str(image.get("path") or "")).name
@@ -146,6 +147,19 @@ def _read_table(table: TableFormat, file: Path, split: str | None, builder: Corp
                 builder.sentence(text, at, where)
             else:
                 builder.issues.add(NO_CAPTION, f"{where}: {_shown(text)}")
+
+
+def _listed(cell: Any) -> list[Any]:
+    """Return the sentences of a cell: one or a list, in a CSV as JSON or as pandas writes it; null is ""."""
+    listed = cell
+    if isinstance(cell, str) and cell.lstrip().startswith("["):
+        listed = json_or_none(cell)
+        if listed is None and _PYTHON_LIST.fullmatch(cell):
+            with suppress(SyntaxError, ValueError):  # of escape sequences
+                listed = literal_eval(cell.strip())
+    if isinstance(listed, list) and all(isinstance(each, str | None) for each in listed):
+        return [each or "" for each in listed]
+    return [cell]
 
 
 def _filled(row: dict[str, Any], names: Sequence[str]) -> Iterator[dict[str, Any]]:
