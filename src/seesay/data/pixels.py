@@ -40,8 +40,12 @@ def decode_jpeg(data: bytes, image: Image.Image, min_side: int | None) -> NDArra
     side = (min_side or 0) * _SCALE_GAP
     side = 0 if side >= min(image.size) else side
     for whole in (data, data + _END_OF_JPEG):
-        with suppress(ValueError):
+        try:
             pixels = np.asarray(simplejpeg.decode_jpeg(whole, min_height=side, min_width=side))
+        except ValueError as error:
+            if "end of JPEG" not in str(error):  # decoding it again would fail as well
+                break
+        else:
             if (convert := conversion_of(image, data)) is not None:
                 rows = max(1, _TILE // pixels.shape[1])
                 for start in range(0, len(pixels), rows):
@@ -70,7 +74,9 @@ def to_rgb(image: Image.Image, data: bytes = b"") -> NDArray[np.uint8]:
         if grey:
             values = np.asarray(tile)
             levels = _eight_bits(values, low, high)
-            tile = Image.fromarray(np.where(values == transparent, np.uint8(255), levels))
+            if transparent is not None:  # NumPy is slow to compare numbers with None
+                levels = np.where(values == transparent, np.uint8(255), levels)
+            tile = Image.fromarray(levels)
         elif from_cmyk is not None:
             tile = ImageCms.applyTransform(tile, from_cmyk) or tile
         mode = "RGBA" if tile.has_transparency_data else "RGB"
