@@ -17,7 +17,7 @@ from PIL import Image
 from tools.torture.base import Outcome, Stage, attack, command
 
 SECONDS = 10.0  # of one core, after which the process that decodes an image is ended
-BYTES = 1_000_000_000  # beside its pixels, (h, w, 3)
+BYTES = 2_000_000_000  # beside its pixels, (h, w, 3); Pillow has an address for each row
 SHRUNK = 4  # times shorter are the sides of bombs if there is little time
 SHRUNK_BYTES = BYTES // SHRUNK**2 + 100_000_000  # for what takes as much whatever the size of an image
 
