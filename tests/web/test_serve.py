@@ -110,13 +110,20 @@ def test_the_only_index_here_needs_no_name(index_path: Path, tmp_path: Path, mon
         return capsys.readouterr().err
 
     assert "There is no index (*.seesay)" in told("serve")
-    assert "There is no index (*.seesay)" in told("search", "red")
+    for other in (("search", "red"), ("info",), ("sentences", "red.png"), ("copy", "copy.of")):
+        assert "There is no index (*.seesay)" in told(*other)
     index_path.rename("one.seesay")
     told("serve")
     assert served == ["one"]
+    told("info")
+    told("copy", "copy.of")
+    assert Path("copy.of").is_dir()
+    assert "colours: no run there" in told("sentences", "red.png")  # of the index, which is opened
+    assert "Expected one index, got one.seesay, copy.of." in told("info", "one.seesay", "copy.of")
     assert "did you mean 'taken'" in told("search", "something", "red", "--where", "takn:1900")
     shutil.copytree("one.seesay", "other.seesay")
-    assert "name one of them first: one.seesay, other.seesay" in told("serve")
+    for several in (("serve",), ("info",), ("sentences", "red.png"), ("copy", "second.copy")):
+        assert "name one of them first: one.seesay, other.seesay" in told(*several)
 
 
 def test_a_new_token_is_one(tmp_path: Path, capsys) -> None:

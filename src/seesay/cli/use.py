@@ -28,7 +28,13 @@ _SHORTLIST = 100  # results that are ranked again, at least
 
 ImageFile = Annotated[Path, typer.Argument(metavar="IMAGE", help="An image file.")]
 IndexPlace = Annotated[
-    str, typer.Argument(metavar="INDEX", help="The folder of the index, or its address in PostgreSQL.")
+    list[str],  # none or one, because an argument that may be left out has to be a list before another one
+    typer.Argument(
+        metavar="[INDEX]",
+        default_factory=list,
+        show_default=False,
+        help="The folder of the index, or its address in PostgreSQL; by default the only *.seesay here.",
+    ),
 ]
 Count = Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of results.")]
 Rerank = Annotated[
@@ -235,9 +241,11 @@ def _indexes_here() -> list[str]:
     return sorted(str(folder) for folder in Path().glob(f"*{SUFFIX}") if store_exists(folder))
 
 
-def _only_index() -> str:
-    """Return the only index in the current folder."""
-    here = _indexes_here()
+def _only_index(given: Sequence[str] = ()) -> str:
+    """Return the index that is given, or the only one in the current folder."""
+    if len(given) > 1:
+        raise SeesayError(f"Expected one index, got {', '.join(given)}.")
+    here = given or _indexes_here()
     if len(here) == 1:
         return here[0]
     if here:
@@ -268,7 +276,7 @@ def _query(text: str, where: str | None) -> tuple[Query | None, str | None]:
 
 @opt.command(device=True, epilog="Example: seesay sentences pictures.seesay photo.jpg")
 def sentences(
-    folder: IndexPlace,
+    place: IndexPlace,
     image: ImageFile,
     k: Count = 10,
     rerank: Rerank = None,
@@ -277,7 +285,7 @@ def sentences(
     """Find the sentences of an index that describe an image; print score and sentence."""
     from seesay.search import Index
 
-    run = _reranking(rerank)
+    folder, run = _only_index(place), _reranking(rerank)
     with Index.open(folder) as opened:
         answer = opened.sentences_for(image, k if run is None else max(k, _SHORTLIST))
         if run is not None:
@@ -326,24 +334,25 @@ def ground(
 
 @opt.command(epilog="Example: seesay copy pictures.seesay postgresql://USER@HOST/DATABASE#pictures")
 def copy(
-    folder: IndexPlace,
+    place: IndexPlace,
     to: Annotated[str, typer.Argument(metavar="COPY", help="A new folder or address, of the same forms.")],
 ) -> None:
     """Copy an index, with its vectors and thumbnails, from a folder to PostgreSQL or back."""
     from seesay.progress import progress_of
     from seesay.search import Index
 
+    folder = _only_index(place)
     with Index.open(folder) as opened, progress_of("Copying", "items") as at:
         opened.copy_to(to, at)
     console.tell(f"{folder}: copied to {to}.")
 
 
 @opt.command(epilog="Example: seesay info pictures.seesay")
-def info(folder: IndexPlace, as_json: opt.Json = False) -> None:
+def info(place: IndexPlace, as_json: opt.Json = False) -> None:
     """Show an index: folders, run, counts, last change, and files that could not be read."""
     from seesay.search import Index
 
-    with Index.open(folder) as opened:
+    with Index.open(_only_index(place)) as opened:
         console.show(opened.info(), as_json, console.print_info)
 
 
