@@ -99,7 +99,7 @@ def test_issues(tmp_path, photos, content):
 def test_malformed(tmp_path, photos):
     photos("train2014/1.jpg")
     file = write(tmp_path, "captions_train2014.json", [(None, "1.jpg")], [])
-    with pytest.raises(SeesayError, match=r"images\[0\]\.id: Input should be a valid string"):
+    with pytest.raises(SeesayError, match=r"images\[0\]: id: Input should be a valid string"):
         read_corpus(tmp_path)
     file.write_text('{"images": []}')
     with pytest.raises(SeesayError, match="annotations: Field required"):

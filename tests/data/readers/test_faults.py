@@ -10,8 +10,15 @@ import numpy as np
 import pytest
 
 from seesay.cli import main
-from seesay.data.readers import read_corpus
-from seesay.data.readers.builder import NO_SENTENCES, OTHER_FILE, REPEATED_ROW, SHARED_ID, UNUSED_IMAGE
+from seesay.data.readers import READERS, choose_reader, read_corpus
+from seesay.data.readers.builder import (
+    EMPTY_SENTENCE,
+    NO_SENTENCES,
+    OTHER_FILE,
+    REPEATED_ROW,
+    SHARED_ID,
+    UNUSED_IMAGE,
+)
 from seesay.data.readers.finder import PACKED, UNREAD_KIND
 from seesay.errors import SeesayError
 from tests.data.readers.conftest import jpeg
@@ -88,15 +95,52 @@ def precomp(folder: Path, image: str, text: str | None) -> None:
     (folder / "test_caps.txt").write_text(f"{GOOD}\n{text or ''}\n")
 
 
-def pairs(folder: Path, image: str, text: str | None) -> None:
+def pairs(folder: Path, image: str, text: str | None, suffix: str = ".txt") -> None:
     for name, said in (("a.jpg", GOOD), (image, text)):
-        (folder / name).with_suffix(".txt").write_text(said or "")
+        (folder / name).with_suffix(suffix).write_text(said or "")
+
+
+def pairs_caption(folder: Path, image: str, text: str | None) -> None:
+    pairs(folder, image, text, ".caption")
+
+
+def pairs_json(folder: Path, image: str, text: str | None) -> None:
+    for name, said in (("a.jpg", GOOD), (image, text)):
+        (folder / name).with_suffix(".json").write_text(json.dumps({"caption": said}))
+
+
+def shards(folder: Path, image: str, text: str | None) -> None:
+    """Unpacked shards of a WebDataset."""
+    for at, name in enumerate(("a.jpg", image)):
+        (folder / f"{at:05d}").mkdir()
+        if (folder / name).exists():
+            (folder / name).rename(folder / f"{at:05d}/{name}")
+        said = json.dumps({"captions": [text if at else GOOD]})
+        (folder / f"{at:05d}/{name}").with_suffix(".json").write_text(said)
+
+
+def karpathy_tokens(folder: Path, image: str, text: str | None) -> None:
+    records = [
+        {"filename": name, "split": "test", "sentences": [{"tokens": None if said is None else said.split()}]}
+        for name, said in (("a.jpg", GOOD), (image, text))
+    ]
+    (folder / "dataset.json").write_text(json.dumps({"images": records}))
+
+
+def photos(_folder: Path, _image: str, _text: str | None) -> None:
+    """Images alone."""
 
 
 def phrase_table(folder: Path, image: str, text: str | None) -> None:
     (folder / "x.csv").write_text(
         f"image,phrase,x1,y1,x2,y2\na.jpg,{GOOD},0,0,4,4\n{image},{text or ''},0,0,4,4\n"
     )
+
+
+def phrase_list(folder: Path, image: str, text: str | None) -> None:
+    box = {"x1": 0, "y1": 0, "x2": 4, "y2": 4}
+    rows = [{"image": name, "phrase": said, **box} for name, said in (("a.jpg", GOOD), (image, text))]
+    (folder / "x.json").write_text(json.dumps(rows))
 
 
 def entities(folder: Path, image: str, text: str | None) -> None:
@@ -112,13 +156,15 @@ def entities(folder: Path, image: str, text: str | None) -> None:
 
 
 TABLES = (csv, tsv, jsonl, json_list, xlsx, parquet, parquet_with_images)
-SENTENCES = (karpathy, coco, token, *TABLES, pairs, precomp)
-PHRASES = (phrase_table, entities)
+PAIRS = (pairs, pairs_caption, pairs_json, shards)
+SENTENCES = (karpathy, karpathy_tokens, coco, token, *TABLES, *PAIRS, precomp)
+PHRASES = (phrase_table, phrase_list, entities)
 FAULTS = {
     "no image": ("gone.jpg", GOOD),
     "damaged image": ("half.jpg", GOOD),
     "no text": ("b.jpg", None),
     "blank text": ("b.jpg", " "),
+    **{f"{word} as text": ("b.jpg", word) for word in ("null", "nan", "None")},
 }
 
 
@@ -130,13 +176,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("write", [*SENTENCES, *PHRASES])
+@pytest.mark.parametrize("write", [*SENTENCES, *PHRASES, photos])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_whatever_is_lost_fails_the_check_in_every_format(
     folder: Path, capsys: pytest.CaptureFixture[str], write: Any, fault: str
 ) -> None:
     if write is precomp and "image" in fault:
         pytest.skip("this format has features, and no images")
+    if write is photos and fault != "damaged image":
+        pytest.skip("this format has images, and no texts or names of them")
     image, text = FAULTS[fault]
     if image == "half.jpg":
         (folder / image).write_bytes(jpeg("c.jpg")[:-40])
@@ -150,6 +198,18 @@ def test_nothing_is_lost_where_nothing_is_wrong(
 ) -> None:
     write(folder, "b.jpg", "a cat")
     assert omissions(folder, capsys, write) == 0
+
+
+def test_every_reader_is_among_these_formats(tmp_path: Path) -> None:
+    read = {"karpathy-without-restval"}  # the same reader, if it is named
+    for write in (*SENTENCES, *PHRASES, photos):
+        folder = tmp_path / write.__name__
+        folder.mkdir()
+        for name in ("a.jpg", "b.jpg"):
+            (folder / name).write_bytes(jpeg(name))
+        write(folder, "b.jpg", "a cat")
+        read.add(choose_reader(folder, None, write in PHRASES).name)
+    assert read == set(READERS)
 
 
 MALFORMED = {
@@ -171,6 +231,44 @@ def test_a_malformed_line_is_lost_in_every_format_that_has_lines(
     assert omissions(folder, capsys, write) == 1
 
 
+ENTRIES = {
+    karpathy: [("images",), ("images", 0, "sentences")],
+    coco: [("images",), ("annotations",)],
+    jsonl: [()],
+    json_list: [()],
+    phrase_list: [()],
+}
+
+
+@pytest.mark.parametrize("entry", [None, [], "a dog", 1, {}])
+@pytest.mark.parametrize(("write", "at"), [(write, at) for write, all_ in ENTRIES.items() for at in all_])
+def test_an_entry_that_is_not_as_expected_is_lost_alone(
+    folder: Path, capsys: pytest.CaptureFixture[str], write: Any, at: tuple[Any, ...], entry: Any
+) -> None:
+    write(folder, "b.jpg", "a cat")
+    (written,) = folder.glob("*.json*")
+    is_lines = written.suffix == ".jsonl"
+    document = [json.loads(line) for line in written.open()] if is_lines else json.loads(written.read_text())
+    entries = document
+    for key in at:
+        entries = entries[key]
+    entries.insert(1, entry)
+    written.write_text("\n".join(map(json.dumps, document)) if is_lines else json.dumps(document))
+    assert omissions(folder, capsys, write) == 1
+    assert read_corpus(folder, phrases=write in PHRASES).texts() == [GOOD, "a cat"]
+
+
+def test_null_instead_of_sentences_is_an_empty_one(folder: Path) -> None:
+    records = [
+        {"filename": "a.jpg", "split": "test", "sentences": None},
+        {"filename": "b.jpg", "split": "test", "sentences": [{"raw": GOOD}]},
+    ]
+    (folder / "dataset.json").write_text(json.dumps({"images": records}))
+    corpus = read_corpus(folder)
+    assert corpus.texts() == [GOOD]
+    assert [corpus.issues.counts[kind] for kind in (EMPTY_SENTENCE, NO_SENTENCES)] == [1, 1]
+
+
 def omissions(folder: Path, capsys: pytest.CaptureFixture[str], write: Any) -> int:
     """Check a corpus on the command line; return how many omissions it counts, which its exit status says."""
     options = ["--phrases"] if write in PHRASES else []
@@ -182,11 +280,7 @@ def omissions(folder: Path, capsys: pytest.CaptureFixture[str], write: Any) -> i
     return lost
 
 
-def nothing(folder: Path, _image: str, _text: str | None) -> None:
-    """Images alone."""
-
-
-@pytest.mark.parametrize("write", [*SENTENCES, *PHRASES, nothing])
+@pytest.mark.parametrize("write", [*SENTENCES, *PHRASES, photos])
 def test_every_file_of_the_folder_is_read_or_said(tmp_path: Path, write: Any) -> None:
     for name in ("a.jpg", "b.jpg", "sub/c.jpg"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -195,7 +289,7 @@ def test_every_file_of_the_folder_is_read_or_said(tmp_path: Path, write: Any) ->
         (tmp_path / name).write_bytes(b"")
     write(tmp_path, "b.jpg", "a cat")
     counts = read_corpus(tmp_path, phrases=write in PHRASES).issues.counts
-    unused = {pairs: NO_SENTENCES, nothing: None}.get(write, UNUSED_IMAGE)
+    unused = {**dict.fromkeys(PAIRS, NO_SENTENCES), photos: None}.get(write, UNUSED_IMAGE)
     said = [counts[kind] for kind in (OTHER_FILE, unused, UNREAD_KIND, PACKED) if kind]
     assert said == [1, 1, 1, 1][: len(said)]
 

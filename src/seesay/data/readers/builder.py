@@ -68,6 +68,7 @@ _FURTHER = re.compile(
     "|sentences|splits?|(faster)?rcnn|resnet[0-9]*|vgg[0-9]*"
 )
 _UNSPLIT = ""
+ABSENT = re.compile(r"\s*(?:nan|none|null)\s*", re.IGNORECASE).fullmatch  # as programs write an empty text
 _TOLERANCE = 0.5  # pixels; a smaller excess comes from rounding another size, and is not an issue
 
 
@@ -311,8 +312,8 @@ class CorpusBuilder:
 
 
 def _cleaned(text: str) -> str:
-    """A text with its accents composed and its white space collapsed."""
-    return " ".join(composed(printable(text)).split())
+    """A text with its accents composed and its white space collapsed; a word for "empty" is none."""
+    return "" if ABSENT(text) else " ".join(composed(printable(text)).split())
 
 
 def known_name(name: str, images: Iterable[CorpusImage], has_boxes: bool) -> str:

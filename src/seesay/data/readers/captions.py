@@ -8,6 +8,7 @@ data that Faghri et al. (BMVC 2018) and Lee et al. (ECCV 2018) published.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -48,37 +49,50 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def _read(model: type[M], file: Path) -> M:
-    """Read a JSON file; raise SeesayError with the first place where it is not as the model says."""
+    """Read a JSON file; raise SeesayError if it is not as the model says."""
     document = read_json(file)
     try:
         return model.model_validate(document)
     except ValidationError as failure:
-        error = failure.errors(include_url=False)[0]
-        place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"])
-        what = "expected an object" if error["type"] == "model_type" else error["msg"]
-        raise SeesayError(f"{file}: {f'{place[1:]}: ' if place else ''}{what}.") from failure
+        raise SeesayError(f"{_explained(failure, str(file))}.") from failure
+
+
+def _each(model: type[M], entries: list[Any], where: str, builder: CorpusBuilder) -> Iterator[tuple[str, M]]:
+    """Iterate over the entries of a list, each with its place; those that the model rejects are counted."""
+    for at, entry in enumerate(entries):
+        place = f"{where}[{at}]"
+        try:
+            yield place, model.model_validate(entry)
+        except ValidationError as failure:
+            builder.issues.add(MALFORMED_LINE, _explained(failure, place))
+
+
+def _explained(failure: ValidationError, where: str) -> str:
+    error = failure.errors(include_url=False)[0]
+    what = "expected an object" if error["type"] == "model_type" else error["msg"]
+    return ": ".join([where, *map(str, error["loc"]), what])
 
 
 class _Spoken(BaseModel):
     """A sentence of Karpathy's files; a null text counts as an empty one."""
 
     raw: str | None = None
-    tokens: list[Any] = []
+    tokens: list[Any] | None = None
     sentid: _Id | None = None
 
 
 class _Split(BaseModel):
-    """An image of Karpathy's files."""
+    """An image of Karpathy's files; null instead of its sentences counts as an empty one."""
 
     filename: str
     split: str
-    sentences: list[_Spoken]
+    sentences: list[Any] | None
     filepath: str | None = None
     cocoid: _Id | None = None
 
 
 class _Dataset(BaseModel):
-    images: list[_Split]
+    images: list[Any]
     dataset: Any = None
 
 
@@ -106,8 +120,8 @@ class KarpathyReader(Reader):
             features = [RegionFiles(arrays)] if arrays else []
         except SeesayError:
             features = [RegionFiles([array]) for array in arrays]
-        for index, record in enumerate(document.images):
-            where, folder = f"{file}: images[{index}]", record.filepath or ""
+        for where, record in _each(_Split, document.images, f"{file}: images", builder):
+            folder = record.filepath or ""
             if record.split == self.skips:
                 builder.reading["format"] = self.name
                 continue
@@ -127,9 +141,10 @@ class KarpathyReader(Reader):
                 rows[0] if len(rows) == 1 else None,
                 described=any(row is not None for row in rows),
             )
-            for position, said in enumerate(record.sentences if at is not None else ()):
-                text = said.raw or " ".join(map(str, said.tokens))
-                builder.sentence(text, at, f"{where}.sentences[{position}]", said.sentid)
+            listed = [] if at is None else [{}] if record.sentences is None else record.sentences
+            for place, said in _each(_Spoken, listed, f"{where}.sentences", builder):
+                text = said.raw or " ".join(map(str, said.tokens or ()))
+                builder.sentence(text, at, place, said.sentid)
         if self.skips and "format" not in builder.reading:
             raise SeesayError(
                 f"{file}: has no {self.skips} images to leave out; leave out the format instead."
@@ -189,16 +204,16 @@ class _Caption(BaseModel):
 
 
 class _Captions(BaseModel):
-    images: list[_Listed]
-    annotations: list[_Caption]
+    images: list[Any]
+    annotations: list[Any]
 
 
 def _add_file(file: Path, builder: CorpusBuilder) -> None:
     document, split = _read(_Captions, file), split_in_name(file.stem)
     folder = file.stem.removeprefix("captions_")
     position, names = dict[str, int | None](), dict[str, str]()  # by the ids of images
-    for index, record in enumerate(document.images):
-        where, name = f"{file}: images[{index}]", builder.distinct(record.file_name, folder)
+    for where, record in _each(_Listed, document.images, f"{file}: images", builder):
+        name = builder.distinct(record.file_name, folder)
         if names.setdefault(record.id, name) != name:
             builder.issues.add(SHARED_IMAGE_ID, f"{where} {name}: id {record.id}")
             continue
@@ -206,12 +221,11 @@ def _add_file(file: Path, builder: CorpusBuilder) -> None:
             builder.issues.add(REPEATED_IMAGE, f"{where} {name}")
         if record.id not in position:
             position[record.id] = builder.find_image(name, split, where, folder)
-    for index, said in enumerate(document.annotations):
-        where = f"{file}: annotations[{index}]"
+    for where, said in _each(_Caption, document.annotations, f"{file}: annotations", builder):
         if said.image_id not in position:
             builder.issues.add(UNKNOWN_IMAGE, f"{where} image_id {said.image_id}")
         else:
-            identifier = f"{file.stem} {f'#{index}' if said.id is None else said.id}"
+            identifier = f"{file.stem} {where if said.id is None else said.id}"
             builder.sentence(said.caption or "", position[said.image_id], where, identifier)
 
 

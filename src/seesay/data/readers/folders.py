@@ -97,8 +97,8 @@ def _read(text: Path) -> tuple[list[str], str | None]:
     record = read_json(text)
     record = record if isinstance(record, dict) else {}
     found, split = record.get("captions") or record.get("caption"), record.get("split")
-    found = found if isinstance(found, list) else [found]
-    captions = found if all(isinstance(caption, str) for caption in found) else []
+    found = found if isinstance(found, list) else [found] if found else []
+    captions = [each or "" for each in found] if all(isinstance(each, str | None) for each in found) else []
     return captions, canonical_split(split, str(text)) if isinstance(split, str) and split else None
 
 

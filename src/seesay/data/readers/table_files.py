@@ -15,7 +15,7 @@ from typing import Any
 
 from seesay.data.corpus import Issues
 from seesay.data.files import IMAGE_SUFFIXES
-from seesay.data.readers.builder import MALFORMED_LINE
+from seesay.data.readers.builder import ABSENT, MALFORMED_LINE
 from seesay.data.texts import (
     check_expansion,
     decode_text,
@@ -35,7 +35,6 @@ _SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl", ".json", ".xlsx", ".parquet", *_U
 _PEEK = 1 << 16
 _BATCH = 64  # rows of Parquet, whose images are twice in memory
 _IMAGE_CELL = re.compile(rb"^\S+\.(?:jpe?g|png|webp)\"?[\t;|,]", re.IGNORECASE | re.MULTILINE)
-_ABSENT = re.compile(r"\s*(?:nan|none|null)\s*", re.IGNORECASE).fullmatch  # as programs write an empty cell
 _UNNAMED = re.compile(r"(?:-\d+)?").fullmatch  # a cell of the header without text
 _SEPARATOR = re.compile(r'"?sep=(?:.)"?\r?\n', re.IGNORECASE)  # the first line of tables for spreadsheets
 
@@ -93,7 +92,7 @@ class TableFormat:
                     wrong += " If that is a title, delete the lines above the names of the columns."
             raise SeesayError(f"{file}:1: {wrong} {self.advice}".strip())
         for where, cells in rows:
-            absent = (name for name, cell in cells.items() if isinstance(cell, str) and _ABSENT(cell))
+            absent = (name for name, cell in cells.items() if isinstance(cell, str) and ABSENT(cell))
             yield where, cells | dict.fromkeys(absent)
 
     def _opened(self, file: Path, issues: Issues) -> tuple[list[str], Iterable[Row]]:
