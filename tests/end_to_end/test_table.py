@@ -38,7 +38,7 @@ def test_a_table_from_training_to_markdown(scenes: Path, tmp_path: Path) -> None
     (line,) = json.loads(seesay("compare", *runs, "--json", cwd=tmp_path).stdout)["rows"]
     (kept,) = whole["rows"][0]["measured"]
     assert line["measured"][0] | {"seconds": 0} == kept | {"seconds": 0}  # all but its time
-    assert line["measured"][1]["against"]["name"].endswith("two-branch-linear-seed1")
+    assert line["measured"][1]["against"]["name"] == f"{line['row']}, seed 1"
     assert line["published"] is None  # a paper's row of another corpus does not stand beside one's own
 
 

@@ -313,6 +313,11 @@ def test_each_run_is_compared_with_the_first_or_with_another(corpus: Corpus, cop
     shown = table.differences()
     assert [str(row[0]) for row in shown.rows] == [table.lines[1].row.name]
     assert re.search(r"\{\\scriptsize p (= [01]|\$<\$ 0)", shown.latex())
+    assert shown.title.startswith(f"Differences from {table.lines[0].row.name} on the same queries")
+    seeds = table_of(corpus, copies / "two", one, resamples=0)
+    (both,) = seeds.lines
+    assert [str(row[0]) for row in seeds.differences().rows] == [f"{both.row.name}, seed 1"]
+    assert seeds.differences().title.startswith(f"Differences from {both.row.name}, seed 2 on")
     assert table_of(corpus, one, resamples=0).differences() is None
 
 

@@ -56,11 +56,14 @@ def compare_entries(
     measured: list[Row] = []
     for entry, name in zip(entries, names, strict=True):
         tell(f"row {len(measured) + 1}/{len(entries)} {name}")
-        row = measured_row(entry, corpus, split, chosen, resamples)
-        if measured:
-            row = row.model_copy(update={"against": row.compare(measured[0], names[0])})
-        measured.append(row)
-    table.lines = _lines(measured, names, corpus.name)
+        measured.append(measured_row(entry, corpus, split, chosen, resamples))
+    table.lines, first = _lines(measured, names, corpus.name), measured[0]
+    called = next(line.name_of(first) for line in table.lines if any(row is first for row in line.rows))
+    for line in table.lines:
+        line.rows = [
+            row if row is first else row.model_copy(update={"against": row.compare(first, called)})
+            for row in line.rows
+        ]
     return table
 
 

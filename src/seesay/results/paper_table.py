@@ -46,6 +46,10 @@ class Line:
         """The paper's metrics."""
         return self.published.metrics if self.published else {}
 
+    def name_of(self, row: Row) -> str:
+        """The name of one of the measured rows, with its seed if there are several."""
+        return f"{self.row.name}, seed {row.seed}" if len(self.rows) > 1 else self.row.name
+
     def measured(self, column: str) -> list[float]:
         """The column's known values, one for each seed."""
         return [value for row in self.rows if (value := row.shown.get(column)) is not None]
@@ -200,7 +204,7 @@ class PaperTable:
     def differences(self) -> Table | None:
         """Return the differences of the rows from the one that they are compared with; None without any."""
         compared = [
-            (f"{line.row.name}, seed {row.seed}" if len(line.rows) > 1 else line.row.name, against)
+            (line.name_of(row), against)
             for line in self.lines
             for row in line.rows
             if (against := row.against) is not None
