@@ -214,6 +214,12 @@ def _is_quoted(text: str, delimiter: str, columns: int) -> bool:
     return all(len(row) == columns for row in rows if row) and ('""' in text or len(rows) < text.count("\n"))
 
 
+def _is_rightly_quoted(lines: Sequence[str], delimiter: str, columns: int) -> bool:
+    """Return whether the lines of one row are as a program writes them, and no further line begins a row."""
+    begins_row = any(_IMAGE_CELL.match(line.encode()) for line in lines[1:])
+    return not begins_row and _is_quoted("".join(lines) + "\n", delimiter, columns)
+
+
 def _delimited_rows(
     text: str,
     number: int,
@@ -230,14 +236,16 @@ def _delimited_rows(
     """
     is_text = delimiter in "\t|" and not is_quoted and not _is_quoted(text, delimiter, len(names))
     quoting: Any = csv.QUOTE_NONE if is_text else csv.QUOTE_MINIMAL
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting)
+    lines = io.StringIO(text, newline="").readlines()
+    reader = csv.reader(lines, delimiter=delimiter, quoting=quoting)
     first = number
     try:
         for row in reader:
             where, start, number = f"{file}:{number}", number, first + reader.line_num
             if not any(cell.strip() for cell in row):
                 continue
-            if number - start > 1 and any(delimiter in cell.partition("\n")[2] for cell in row):
+            own = lines[start - first : number - first]
+            if len(own) > 1 and not _is_rightly_quoted(own, delimiter, len(names)):
                 issues.add(_SPANNING, where)
             if joined is not None and len(row) > 2:
                 at = joined or len(row) - 1
