@@ -28,6 +28,7 @@ from seesay.metrics import retrieval_metrics
 from seesay.recipes.load import load_recipe
 from seesay.search import Index
 from tests.end_to_end.command import seesay
+from tests.search import unprivileged
 from tools.scenes import write_scenes
 
 KEYS = {"protocol", "split", "about", "content", "metrics"}
@@ -514,6 +515,28 @@ def test_mistakes_are_one_line_and_exit_2(arguments: tuple[str, ...], words: str
     assert words in told
     assert len(told.splitlines()) == 1
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="drops the capabilities of root")
+@pytest.mark.parametrize("command", ["search", "evaluate", "info", "data"])
+def test_what_may_not_be_read_is_one_line_in_a_closed_folder(tmp_path: Path, command: str) -> None:
+    (tmp_path / "closed/inner").mkdir(parents=True)
+    (tmp_path / "closed").chmod(0)
+    query = ["a dog"] if command == "search" else []
+    code = f"""
+import contextlib, sys
+from seesay.cli import main
+sys.stderr = sys.stdout
+with contextlib.suppress(SystemExit):
+    main([{command!r}, sys.argv[1], *{query}])
+"""
+    try:
+        told = unprivileged.run(code, tmp_path / "closed/inner")
+    finally:
+        (tmp_path / "closed").chmod(0o755)
+    assert "closed/inner" in told
+    assert "Permission denied" in told
+    assert len(told.splitlines()) == 1
 
 
 def test_no_runs_exits_1_but_shipped_ones_count(run: Path) -> None:

@@ -73,8 +73,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as error:
         from seesay.paths import failure_of_disk
 
-        if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
-            fail(f"{visible(str(error.filename))}: {error.strerror}; choose another name.")
+        other, allow = "choose another name", "check its permissions"
+        advice = {errno.ENAMETOOLONG: other, errno.ELOOP: other, errno.EACCES: allow, errno.EPERM: allow}
+        if error.errno in advice:
+            fail(f"{visible(str(error.filename))}: {error.strerror}; {advice[error.errno]}.")
         if not (failure := failure_of_disk(error)):
             raise
         # Functions that read and write raise a SeesayError; this is seesay's own disk, or the output.
