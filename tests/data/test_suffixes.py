@@ -55,11 +55,12 @@ def test_suffixes_follow_from_the_formats_that_are_read() -> None:
     assert unread_kind("a.tga") == unread_kind("a.ico") == "other image"
 
 
-@pytest.mark.parametrize("format", ["JPEG", "PNG", "GIF", "WEBP", "TIFF", "AVIF", "HEIF", "JPEG2000"])
+@pytest.mark.parametrize("format", FORMATS)
 def test_an_image_without_a_suffix_is_known_by_its_first_bytes(tmp_path: Path, format: str) -> None:
     pillow_heif.register_heif_opener()
     Image.new("RGB", (32, 32)).save(tmp_path / "photo", format)
-    (tmp_path / "LICENSE").write_text("Do what you want.")
+    for number, text in enumerate(("Do what you want.", "BM is a prefix.", "P1 goes first.\n", "(\0\0\0")):
+        (tmp_path / f"text{number}").write_text(text)
     (tmp_path / "empty").touch()
     assert [image.name for image in read_corpus(tmp_path).images] == ["photo"]
     assert list(images_in(tmp_path).files) == ["photo"]

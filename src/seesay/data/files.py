@@ -42,10 +42,10 @@ _SIGNATURES = {
     "HEIF": rb".{4}ftyp(?:hei|hev|mif|msf)",
     "JPEG2000": rb"\0\0\0\x0cjP  \r\n|\xff\x4f\xff\x51",
     "BMP": rb"BM.{12}[\x0c\x28\x34\x38\x40\x6c\x7c]\0\0\0",
-    "PPM": rb"P[1-6Ff]\s",
+    "DIB": rb"\x28\0\0\0.{8}\x01\0[\x01\x04\x08\x10\x18\x20]\0",
+    "PPM": rb"P[1-6Ff]\s+(?:#|\d+\s+\d+\s)",  # a text may begin with P1
 }
 _SIGNATURE = re.compile(b"|".join(b"(%b)" % each for each in _SIGNATURES.values()), re.DOTALL)
-_TEXTLIKE = ("BMP", "PPM")  # a text may begin so
 SIGNATURE_BYTES = 64
 
 CAN_READ_RAW = find_spec("rawpy") is not None
@@ -81,7 +81,7 @@ def is_image(file: Path) -> bool:
         return suffix in IMAGE_SUFFIXES
     try:
         with file.open("rb") as opened:
-            return format_of(opened.read(SIGNATURE_BYTES)) not in (None, *_TEXTLIKE)
+            return format_of(opened.read(SIGNATURE_BYTES)) is not None
     except OSError:
         return False
 
@@ -136,7 +136,7 @@ def unread_lines(counts: Mapping[str, int], raw: str = "") -> list[str]:
     advice = {
         "raw": raw or f"{install_command('raw')} and update the index",
         "video": "only images are searched",
-        ARCHIVE: "unpack it if it has photos",
+        ARCHIVE: "unpack it with tar -xf or unzip if it has photos",
         **LEFT_OUT,
     }
     most_first = sorted(counts.items(), key=lambda kind: (-kind[1], kind[0]))
