@@ -128,3 +128,20 @@ def test_an_archive_is_named_with_the_command_that_unpacks_it(tmp_path, name):
     for path in (tmp_path, tmp_path / name):
         with pytest.raises(SeesayError, match=command):
             read_corpus(path)
+
+
+@pytest.mark.parametrize("name", ["0.tar", "0.tar.gz", "sub/0.tar"])
+@pytest.mark.parametrize("phrases", [False, True])
+@pytest.mark.parametrize("beside", ["notes.md", "0_stats.json", "0.csv"])
+def test_a_folder_of_shards_alone_is_unpacked_by_the_command_in_the_message(tmp_path, name, phrases, beside):
+    write(tmp_path, {name: "", beside: "url,caption\nhttp://x/1.jpg,a dog\n"})
+    with pytest.raises(SeesayError, match=f"unpack it: mkdir .*/0 && tar -xf {tmp_path}/{name} -C"):
+        read_corpus(tmp_path, phrases=phrases)
+    with pytest.raises(SeesayError, match="unpack it: mkdir"):
+        read_corpus(tmp_path, "precomp")
+
+
+def test_a_table_that_lacks_a_column_is_named_before_an_archive(tmp_path):
+    write(tmp_path, {"backup.zip": "", "x.csv": "url,caption\nhttp://x/1.jpg,a dog\n"})
+    with pytest.raises(SeesayError, match="no column image"):
+        read_corpus(tmp_path)

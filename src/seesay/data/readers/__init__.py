@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image
 
 from seesay.data.corpus import Corpus, canonical_split
-from seesay.data.files import ARCHIVE, unpacking, unread_kind
+from seesay.data.files import ARCHIVE, unpacking, unread_kind, walk_files
 from seesay.data.images import FileSource, MemorySource, Source, content_key
 from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.table_files import tables_in
@@ -139,9 +139,14 @@ def _existing(path: str | Path) -> Path:
     path = home_expanded(path)
     if not path.exists():
         raise SeesayError(f"{path}: no such folder or file.")
-    if unread_kind(path.name) == ARCHIVE:
-        raise SeesayError(f"{path}: an archive, which is not read; unpack it: {unpacking(path)}")
+    _check_unpacked([path])
     return path
+
+
+def _check_unpacked(files: Iterable[Path]) -> None:
+    for file in files:
+        if unread_kind(file.name) == ARCHIVE:
+            raise SeesayError(f"{file}: an archive, which is not read; unpack it: {unpacking(file)}")
 
 
 class Reader(ABC):
@@ -179,6 +184,7 @@ class Reader(ABC):
         """
         files = [path] if path.is_file() else self.files(path)
         if not files:
+            _check_unpacked(walk_files(path))
             raise SeesayError(f"{path}: contains no {self.looks_like}.")
         if single and len(files) > 1:
             names = ", ".join(file.name for file in files)
@@ -221,7 +227,11 @@ def choose_reader(path: Path, format: str | None, phrases: bool) -> Reader:
         if other.has_boxes != phrases and other.name != "folder" and other.recognises(path):
             what, advice = ("sentences", "leave out") if phrases else ("phrases with boxes", "read them with")
             raise SeesayError(f"{path}: {what} ({other.name}); {advice} --phrases.")
-    if not phrases and tables_in(path):
+    tables = [] if phrases else tables_in(path)
+    of_shards = {table.stem for table in tables}  # img2dataset writes 00000.tar and 00000.parquet
+    below = walk_files(path) if path.is_dir() else ()
+    _check_unpacked(file for file in below if not tables or file.name.partition(".")[0] in of_shards)
+    if tables:
         return READERS["table"]  # it says which columns are missing
     known = "; ".join(f"{reader.name}: {reader.looks_like}" for reader in readers)
     what = "format of phrases" if phrases else "format"
