@@ -75,6 +75,28 @@ def test_triplet_loss_equals_a_loop_over_sentences(
     assert float(by_pairs) == pytest.approx(loop(x[present], y, who, 0.3, keep, weights), abs=1e-5)
 
 
+def test_without_reduction_there_is_a_loss_for_each_query() -> None:
+    owners = torch.tensor([2, 0, 2, 1, 0])
+    x, y, weights = units(3, 1), units(5, 2), (1.0, 1.5, 0.5, 0.7)
+    images, negative = torch.arange(3), owners[None] != torch.arange(3)[:, None]
+    each = TripletLoss(0.3, 2, *weights, reduction="none")(x, y, owners)
+    assert each.shape == (3 + 5,)
+    assert float(each.sum()) == pytest.approx(
+        float(TripletLoss(0.3, 2, *weights, reduction="sum")(x, y, owners))
+    )
+    ranking = TripletLoss(0.3, 2, reduction="none")
+    each = ranking(x, y, owners)
+    for image in range(3):
+        own = Relations(~negative & (images == image)[:, None], negative, negative)
+        expected = loop(x, y, own, 0.3, 2, (1, 0, 0, 0)) * int(own.matching.sum())
+        assert float(each[image]) == pytest.approx(expected)
+    for sentence in range(5):
+        own = Relations(~negative & (torch.arange(5) == sentence), negative, negative)
+        assert float(each[3 + sentence]) == pytest.approx(loop(x, y, own, 0.3, 2, (0, 1.5, 0, 0)))
+    pairs = ranking(x[owners], y, 10 - owners)  # ids 8, 9 and 10
+    assert torch.allclose(pairs, torch.cat([each[:3].flip(0), each[3:]]))
+
+
 @settings(max_examples=40)
 @given(st.integers(0, 10_000), st.integers(1, 5))
 def test_triplet_loss_equals_a_loop_if_some_pairs_are_neither_positive_nor_negative(

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from seesay.errors import SeesayError
 
-Reduction: TypeAlias = Literal["mean", "sum"]
 PairReduction: TypeAlias = Literal["mean", "sum", "none"]  # "none": a loss for each pair
 Ids: TypeAlias = Tensor | NDArray[Any] | Sequence[int]
 Positions: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]

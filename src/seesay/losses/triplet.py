@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.losses.base import Batch, Ids, Loss, Reduction, Relations, check_tensors, checked_ids, reduced
+from seesay.losses.base import Batch, Ids, Loss, PairReduction, Relations, check_tensors, checked_ids, reduced
 from seesay.losses.settings import register_loss
 from seesay.settings import NonNegative, Positive
 
@@ -26,7 +26,9 @@ class TripletLoss(Loss):
         lambda2: λ2, of those whose query is a sentence.
         lambda3: λ3, of neighbourhood constraints on images.
         lambda4: λ4, of neighbourhood constraints on sentences.
-        reduction: "mean": the sum over the triplets, divided by the number of positive pairs; or the "sum".
+        reduction: "mean": the sum over the triplets, divided by the number of positive pairs; the "sum"; or
+            "none": the sum for each query, first for the images and then for the sentences, (n + m,). Pairs
+            with `image_ids` have each image once, in ascending order of its id.
 
     Example:
         >>> import torch
@@ -49,7 +51,7 @@ class TripletLoss(Loss):
         lambda2: NonNegative = 1.5,
         lambda3: NonNegative = 0.0,
         lambda4: NonNegative = 0.0,
-        reduction: Reduction = "mean",
+        reduction: PairReduction = "mean",
     ) -> None:
         super().__init__()
         self.margin, self.top_k = margin, top_k
@@ -96,17 +98,17 @@ class TripletLoss(Loss):
         match, by_image, by_sentence = relations.matching, relations.other_sentences, relations.other_images
         across = distances(x, y)
         margin, keep = self.margin, self.top_k
-        hinges = [across.new_zeros(0)]
+        of_images, of_sentences = across.new_zeros(len(x)), across.new_zeros(len(y))
         if self.lambda1:  # eq. 1
-            hinges.append(self.lambda1 * _hardest_violations(across, match, by_image, margin, keep))
+            of_images += self.lambda1 * _hardest_violations(across, match, by_image, margin, keep)
         if self.lambda2:  # eq. 2
-            hinges.append(self.lambda2 * _hardest_violations(across.T, match.T, by_sentence.T, margin, keep))
+            violated = _hardest_violations(across.T, match.T, by_sentence.T, margin, keep)
+            of_sentences += self.lambda2 * violated
         if self.lambda3:  # eq. 4
-            hinges.append(self.lambda3 * _neighbourhood(x, match, by_sentence, margin, keep))
+            of_images += self.lambda3 * _neighbourhood(x, match, by_sentence, margin, keep)
         if self.lambda4:  # eq. 5
-            hinges.append(self.lambda4 * _neighbourhood(y, match.T, by_image.T, margin, keep))
-        totals = torch.stack([functional.relu(each).sum() for each in hinges])
-        return reduced(totals, self.reduction, match.sum())
+            of_sentences += self.lambda4 * _neighbourhood(y, match.T, by_image.T, margin, keep)
+        return reduced(torch.cat([of_images, of_sentences]), self.reduction, match.sum())
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
         """Return the loss of an embedding matcher, which embeds each image of the batch once."""
@@ -129,17 +131,19 @@ def _distinct(image_ids: Tensor) -> tuple[Tensor, Tensor]:
 def _hardest_violations(
     distance: Tensor, positive: Tensor, negative: Tensor, margin: float, keep: int
 ) -> Tensor:
-    """Return the `keep` largest m + d(i, j) - d(i, k) of each positive (i, j), over negatives (i, k).
+    """Return for each query i, (q,), the sum of the violations max(0, m + d(i, j) - d(i, k)).
 
-    All are (q, c), queries by candidates; a candidate may be neither positive nor negative. Where there are
-    fewer negatives, the others are -inf.
+    These are the `keep` largest of each positive (i, j), over negatives (i, k). All are (q, c), queries by
+    candidates; a candidate may be neither positive nor negative.
     """
     query, candidate = positive.nonzero(as_tuple=True)
     # The K largest violations of a pair are the query's K nearest negatives, whatever the positive.
     rows, of_pair = torch.unique(query, return_inverse=True)
     far = distance[rows].masked_fill(~negative[rows], float("inf"))
     nearest = far.topk(min(keep, far.shape[1]), dim=1, largest=False).values
-    return margin + distance[query, candidate][:, None] - nearest[of_pair]
+    violated = functional.relu(margin + distance[query, candidate][:, None] - nearest[of_pair])
+    of_pairs = distance.new_zeros(distance.shape).index_put((query, candidate), violated.sum(dim=1))
+    return of_pairs.sum(dim=1)
 
 
 def distances(left: Tensor, right: Tensor) -> Tensor:
@@ -150,7 +154,7 @@ def distances(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _neighbourhood(vectors: Tensor, matching: Tensor, negative: Tensor, margin: float, keep: int) -> Tensor:
-    """Return eq. 4 or 5: items that share a match are closer than negatives of that match.
+    """Return eq. 4 or 5 for each item, (n,): those that share a match are closer than its negatives.
 
     `matching` and `negative` (n, m) relate the vectors (n, d) to the other side.
     """
@@ -158,4 +162,5 @@ def _neighbourhood(vectors: Tensor, matching: Tensor, negative: Tensor, margin: 
     share = matching[rows].float() @ matching.float().T > 0
     others = (matching[rows].float() @ negative.float().T > 0) & ~share
     share[torch.arange(len(rows), device=rows.device), rows] = False
-    return _hardest_violations(distances(vectors[rows], vectors), share, others, margin, keep)
+    found = _hardest_violations(distances(vectors[rows], vectors), share, others, margin, keep)
+    return found.new_zeros(len(vectors)).index_add(0, rows, found)
