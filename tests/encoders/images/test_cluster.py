@@ -259,7 +259,7 @@ def test_an_index_made_on_a_cluster_is_that_of_one_process(
         with Index.create(tmp_path / name) as index:
             report = index.update_images(tmp_path / "scenes", cluster="auto" if name == "together" else "")
             assert report.added == 40
-            assert len(list((index.folder / "thumbnails").rglob("*.jpg"))) == 40
+            assert len(list((tmp_path / name / "thumbnails").rglob("*.jpg"))) == 40
             items = index.store.photos().values()
             ids = {item.path: (item.id, item.key, item.width, item.height) for item in items}
             known.append({path: facts for path, (_, *facts) in ids.items()})
