@@ -36,8 +36,8 @@ def test_what_is_missing_from_rows_is_told_by_kind_with_its_places(museum: Path)
     rows = ("IMG_0,A vase,", "IMG_1,A bowl,A cup", "IMG_9,Nothing,", "IMG_2,,")
     (museum / "captions.csv").write_text("\n".join(["image,caption1,caption2", *rows, ""]))
     assert seesay("data", museum).stderr.splitlines() == [
-        "2 × empty sentence or phrase, dropped:",
-        *(f"  {museum}/captions.csv:{row}" for row in (2, 5)),
+        "3 × empty sentence or phrase, dropped:",
+        *(f"  {museum}/captions.csv:{row}" for row in (2, 5, 5)),
         "1 × image listed but missing, dropped with its texts:",
         f"  {museum}/captions.csv:4 IMG_9",
     ]

@@ -142,6 +142,7 @@ def _hardest_violations(
     far = distance[rows].masked_fill(~negative[rows], float("inf"))
     nearest = far.topk(min(keep, far.shape[1]), dim=1, largest=False).values
     violated = functional.relu(margin + distance[query, candidate][:, None] - nearest[of_pair])
+    # Each pair has a place of its own: on a GPU, adding to places that repeat has no fixed order.
     of_pairs = distance.new_zeros(distance.shape).index_put((query, candidate), violated.sum(dim=1))
     return of_pairs.sum(dim=1)
 

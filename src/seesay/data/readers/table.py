@@ -108,7 +108,7 @@ def _read_table(table: TableFormat, file: Path, split: str | None, builder: Corp
         if better and not any(map(_is_caption, cells.values())):
             builder.issues.add(PASSED_OVER, f"{where}: {_shown(*cells.values())}")
             cells = better
-        builder.columns.update([*named, *cells])
+        builder.columns.update(name for name, value in {**named, **cells}.items() if value != "")
         captions = list[Any]()
         for cell in cells.values():
             captions += _listed(cell)
@@ -163,12 +163,16 @@ def _listed(cell: Any) -> list[Any]:
 
 
 def _filled(row: dict[str, Any], names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Iterate over the cells of the columns that are filled in, by name; numbered columns count as one."""
+    """Iterate over the cells of the columns that are filled in, by name; numbered columns count as one.
+
+    If none is filled in, these are the empty cells of the first.
+    """
+    groups = list[dict[str, Any]]()
     for name in names:
         columns = [column for column in row if name in (column, without_number(column))]
-        cells = {column: row[column] for column in columns if row[column] is not None}
-        if any(value != "" for value in cells.values()):
-            yield cells
+        groups.append({column: row[column] for column in columns if row[column] is not None})
+    filled = [cells for cells in groups if any(value != "" for value in cells.values())]
+    yield from filled or list(filter(None, groups))[:1]
 
 
 def _shown(*cells: object) -> str:
