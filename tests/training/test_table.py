@@ -196,14 +196,24 @@ def test_a_start_that_failed_before_its_first_epoch_is_begun_again(corpus: Corpu
     assert measured(table).failures == []
 
 
-def test_a_file_that_no_training_wrote_is_left_alone(corpus: Corpus, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("file", "said"), [("run.json", "run.json: damaged"), ("notes.txt", "other files")])
+@pytest.mark.parametrize("composed", [False, True])
+def test_a_file_that_no_training_wrote_is_left_alone(
+    corpus: Corpus, tmp_path: Path, composed: bool, file: str, said: str
+) -> None:
+    table = runs_of(corpus, tmp_path, rows=["two-branch-linear"])
+    if composed:
+        rows = (TableRow(name="two-branch-linear", recipe="mcnn-ens", changes=PAIR),)
+        definition = load_table("mcnn-2").model_copy(update={"rows": rows})
+        table = runs_of(corpus, tmp_path, "mcnn-2", rows=(), changes=())
+        table = replace(table, definition=definition)
     folder = tmp_path / "scenes" / "two-branch-linear-seed1"
     folder.mkdir(parents=True)
-    (folder / "run.json").write_text("my own\n", encoding="utf-8")
-    (failure,) = measured(runs_of(corpus, tmp_path, rows=["two-branch-linear"])).failures
-    assert "run.json: damaged" in failure
-    assert [(file.name, file.read_text(encoding="utf-8")) for file in folder.iterdir()] == [
-        ("run.json", "my own\n")
+    (folder / file).write_text("my own\n", encoding="utf-8")
+    (failure,) = measured(table).failures
+    assert said in failure
+    assert [(each.name, each.read_text(encoding="utf-8")) for each in folder.iterdir()] == [
+        (file, "my own\n")
     ]
 
 

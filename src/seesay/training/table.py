@@ -30,7 +30,7 @@ from seesay.runs.summary import is_finished
 from seesay.training.composed import combine_members, finished_run, is_combined
 from seesay.training.concept_task import with_concept_runs
 from seesay.training.loop import has_epochs
-from seesay.training.train import holding, train
+from seesay.training.train import check_ours, holding, train
 from seesay.training.words import check_begun, with_own_vectors
 
 
@@ -109,7 +109,7 @@ class TableRuns:
             of_members.run(name, recipe.seed, changes, f"{called}-{name}" if changes else None)
             for name in recipe.composition.members
         ]
-        if has_epochs(folder):
+        if check_ours(folder) and has_epochs(folder):
             check_begun(folder, recipe, self.corpus)
         if not is_combined(folder, folders):
             with holding(folder):

@@ -182,15 +182,25 @@ def _begun(out: Path) -> Iterator[Path]:
     return (file.parent for file in (out / RUN, *out.glob(f"{MEMBERS}/*/{RUN}")) if file.exists())
 
 
+def check_ours(out: Path) -> list[Path]:
+    """Return the folders of runs that were begun there.
+
+    Raises:
+        SeesayError: there are only other files, or a `run.json` that no training wrote.
+    """
+    begun = list(_begun(out))
+    check_folder(out, bool(begun))
+    for folder in begun:
+        RunConfig.load(folder)
+    return begun
+
+
 def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
-    begun, composed = list(_begun(out)), recipe.matcher.is_composed
+    begun, composed = check_ours(out), recipe.matcher.is_composed
     if not resume and any(folder != out or has_epochs(out) for folder in begun):
         raise SeesayError(f"{out}: already contains a run; choose another folder, or resume it.")
     if resume and not (begun if composed else out in begun):
         raise SeesayError(f"{out}: there is nothing to resume; omit resume to start a new run.")
-    check_folder(out, bool(begun))
-    for folder in begun:
-        RunConfig.load(folder)  # refuses a file of that name that no training wrote
     if resume and composed and out in begun and has_epochs(out):
         check_recipe(out, recipe)
 
