@@ -41,7 +41,7 @@ from seesay.matchers.sentences import Sentences
 from seesay.matchers.two_branch import SimilarityNetwork
 from seesay.runs.onnx_backend import score_all_pairs
 from seesay.runs.prepare import PreparedSentences
-from seesay.runs.trained import TorchBackend
+from seesay.runs.torch_backend import TorchBackend
 
 SIMILARITY = "similarity network"
 MATCHERS = (*LEVELS, SIMILARITY)

@@ -36,8 +36,8 @@ from numpy.typing import NDArray
 from benchmarks._harness import arguments, report
 from seesay.data.readers import read_corpus
 from seesay.metrics import auc, average_precision
-from seesay.runs.calibration import FITS
 from seesay.search import Index
+from seesay.search.certainty import FITS
 from seesay.text.concepts import nouns
 from seesay.text.tokens import replace_words
 

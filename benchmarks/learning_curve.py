@@ -23,7 +23,7 @@ from benchmarks._harness import arguments, report
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.recipes.table import TableDefinition, load_table
-from seesay.results.rows import Row
+from seesay.results.records import Row
 from seesay.training.table import TableRuns
 from tools.orders import paired_order, read_claims
 from tools.variants import variant

@@ -40,7 +40,7 @@ from seesay.results.published import (
     published_rows,
     sources,
 )
-from seesay.results.rows import Row, read_rows, repetitions
+from seesay.results.records import Row, read_rows, repetitions
 from tools.orders import falls_table, orders_table, read_claims
 from tools.variants import row_name
 

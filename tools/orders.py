@@ -10,7 +10,7 @@ import numpy as np
 from seesay.errors import SeesayError
 from seesay.results.formats import Table
 from seesay.results.published import PublishedRow, find_published
-from seesay.results.rows import Row, repetitions
+from seesay.results.records import Row, repetitions
 from tools.variants import is_called
 
 LEVEL = 0.95

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from seesay.recipes.table import list_tables
-from seesay.results.rows import Row
+from seesay.results.records import Row
 
 
 def row_name(row: Row) -> str:

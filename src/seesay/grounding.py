@@ -21,7 +21,8 @@ from seesay.encoders.regions import SIDE, load_region_encoder, region_features
 from seesay.errors import SeesayError
 from seesay.paths import check_file, writing
 from seesay.runs.calibration import Calibration, known_share
-from seesay.runs.config import RunConfig, run_folder
+from seesay.runs.config import RunConfig
+from seesay.runs.folder import run_folder
 from seesay.runs.load import load_run
 from seesay.runs.prepare import PreparedSentences
 from seesay.runs.run import Run

@@ -14,7 +14,7 @@ from seesay.encoders.proposals import propose
 from seesay.encoders.regions import Detector, load_region_encoder, region_store
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
-from seesay.results.rows import encoder_and_crops
+from seesay.results.records import encoder_and_crops
 
 SIDE = 64  # 8² + 4² + 2² = 84 cells
 

@@ -214,7 +214,7 @@ for path in sorted(root.rglob("*.py")):
 NEED_PYTORCH = {
     "seesay.encoders.networks",
     "seesay.runs.export",
-    "seesay.runs.trained",
+    "seesay.runs.torch_backend",
 }
 NEED_AN_EXTRA = {"seesay.search.postgresql"}
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from seesay.data.readers import read_corpus
-from seesay.results.rows import record_row
+from seesay.results.records import record_row
 from tests.end_to_end.command import seesay
 from tests.results.made import row
 

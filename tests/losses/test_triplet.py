@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.losses import Relations, TripletLoss
-from seesay.losses.pairs import LogisticLoss
+from seesay.losses.likelihood import LogisticLoss
 
 
 def units(rows: int, seed: int, dim: int = 6) -> Tensor:

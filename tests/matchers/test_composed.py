@@ -15,7 +15,7 @@ from seesay.matchers.mcnn import LEVELS
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.settings import MATCHERS, MatcherInputs, MatcherSettings
 from seesay.runs.onnx_backend import score_all_pairs
-from seesay.runs.trained import TorchBackend
+from seesay.runs.torch_backend import TorchBackend
 from tests.matchers.taken import taken
 
 WORDS, IMAGE, VECTOR = 40, 24, 7
@@ -89,7 +89,7 @@ def test_half_precision_gives_about_the_same(monkeypatch: pytest.MonkeyPatch) ->
         x, y = model.encode_images(torch.randn(3, IMAGE)), model.encode_sentences(texts)
     backend = TorchBackend(model, "cpu")
     exact = backend.score_encoded(x, y)
-    monkeypatch.setattr("seesay.runs.trained.half_on_gpu", lambda device: torch.bfloat16)
+    monkeypatch.setattr("seesay.runs.torch_backend.half_on_gpu", lambda device: torch.bfloat16)
     half = backend.score_encoded(x, y)
     assert np.allclose(half, exact, atol=0.05 * float(np.abs(exact).max()))
     assert half.dtype == exact.dtype == np.float32

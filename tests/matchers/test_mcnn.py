@@ -19,7 +19,7 @@ from seesay.matchers.mcnn import LEVELS, MatchingCNN
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.settings import MATCHERS
 from seesay.runs.onnx_backend import score_all_pairs
-from seesay.runs.trained import TorchBackend
+from seesay.runs.torch_backend import TorchBackend
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.words import PretrainedVectors
 from tests.matchers.taken import taken

@@ -10,7 +10,7 @@ from seesay.encoders.sentences.base import load_sentence_encoder
 from seesay.errors import SeesayError
 from seesay.matchers.projection import CLASSES, ClassEvidence, JointProjection, Projection
 from seesay.matchers.sentences import Sentences
-from seesay.runs.config import run_folder
+from seesay.runs.folder import run_folder
 from seesay.training.words import class_names
 
 

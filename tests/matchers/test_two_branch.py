@@ -9,7 +9,7 @@ from torch.nn import functional
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.two_branch import SimilarityNetwork, TwoBranchEmbedding
 from seesay.runs.onnx_backend import score_all_pairs
-from seesay.runs.trained import TorchBackend
+from seesay.runs.torch_backend import TorchBackend
 from tests.matchers.taken import taken
 
 

@@ -21,7 +21,7 @@ from seesay.protocols.base import (
 )
 from seesay.protocols.evaluate import measure
 from seesay.protocols.subject import Subject
-from seesay.results.rows import Row
+from seesay.results.records import Row
 from tests.protocols.drawn import subject_of
 
 RESULTS = Path(__file__).parents[2] / "results"

@@ -17,7 +17,7 @@ from seesay.errors import SeesayError
 from seesay.protocols.evaluate import evaluate, open_entry
 from seesay.recipes.load import settings_digest
 from seesay.results.comparison import compare_entries
-from seesay.results.rows import make_record, row_of, source_commit
+from seesay.results.records import make_record, row_of, source_commit
 from seesay.runs.run import Run
 from tests.results.made import RESULT
 
@@ -155,7 +155,7 @@ def test_an_ensemble_names_the_crops_of_members_that_have_some(
         "seesay-small": ("efficientnet-lite0", "ten crops"),
         "mcnn-wd": ("instances:grid", ""),
     }
-    monkeypatch.setattr("seesay.results.rows.encoder_and_crops", lambda recipe: seen[recipe.name])
+    monkeypatch.setattr("seesay.results.records.encoder_and_crops", lambda recipe: seen[recipe.name])
     both = row_of(RESULT, [small, Run.load(str(pair_run))], 1.0)
     assert (both.encoder, both.crops) == ("efficientnet-lite0 + instances:grid", "ten crops")
 

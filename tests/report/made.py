@@ -13,7 +13,7 @@ from seesay.encoders.settings import EncoderSettings
 from seesay.recipes.load import load_recipe
 from seesay.runs.prepare import recipe_encoders
 from seesay.runs.run import Run
-from seesay.runs.trained import new_matcher, save_weights
+from seesay.runs.torch_backend import new_matcher, save_weights
 from seesay.text.concepts import FILE, frequent_concepts, save_concepts
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.sentence_task import task_for

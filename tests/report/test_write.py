@@ -18,7 +18,7 @@ from seesay.protocols.evaluate import evaluate, open_entries, open_entry, subjec
 from seesay.recipes.load import dump_recipe
 from seesay.report.queries import RankedAnswer, SplitQueries
 from seesay.report.write import FORMATS, write_report
-from seesay.results.rows import source_commit
+from seesay.results.records import source_commit
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run
 from tests.report.made import Elements

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from seesay.protocols.base import Result
-from seesay.results.rows import Row, record_row
+from seesay.results.records import Row, record_row
 
 RESULT = Result(protocol="standard", split="test", about={"combined": "mean"}, metrics={"mR": 5.0})
 

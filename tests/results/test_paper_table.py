@@ -12,7 +12,7 @@ from seesay.errors import SeesayError
 from seesay.recipes.table import TableDefinition, TableRow, load_table
 from seesay.results.formats import Section
 from seesay.results.paper_table import PaperTable, recorded_table
-from seesay.results.rows import record_row
+from seesay.results.records import record_row
 from tests.results.made import grounding, row
 
 

@@ -11,7 +11,7 @@ import torch
 from seesay.matchers import Matcher
 from seesay.recipes.load import load_recipe
 from seesay.runs.run import Run
-from seesay.runs.trained import save_weights
+from seesay.runs.torch_backend import save_weights
 from seesay.text.vocabulary import Vocabulary
 from tests.matchers.test_registered import CASES, DIMS, INPUTS, VECTOR, WORDS, settings_of
 

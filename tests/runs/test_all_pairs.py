@@ -28,7 +28,7 @@ from seesay.runs.inputs import Inputs
 from seesay.runs.onnx_backend import OnnxBackend, score_all_pairs
 from seesay.runs.prepare import PreparedSentences
 from seesay.runs.run import Run
-from seesay.runs.trained import TorchBackend, new_matcher, save_weights
+from seesay.runs.torch_backend import TorchBackend, new_matcher, save_weights
 from seesay.text.vocabulary import Vocabulary
 from tests.matchers.taken import taken
 
@@ -158,7 +158,7 @@ def test_half_precision_is_close_and_does_not_tie(name: str, monkeypatch: pytest
     x, y = encoded(matcher, 4, lengths)
     backend = TorchBackend(matcher, "cpu")
     exact = backend.score_encoded(x, y)
-    monkeypatch.setattr("seesay.runs.trained.half_on_gpu", lambda device: torch.bfloat16)
+    monkeypatch.setattr("seesay.runs.torch_backend.half_on_gpu", lambda device: torch.bfloat16)
     half = backend.score_encoded(x, y)
     assert half.dtype == np.float32
     assert np.allclose(half, exact, rtol=0, atol=0.03 * float(np.abs(exact).max()))

@@ -18,8 +18,9 @@ from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 from seesay.runs.bundle import write_bundle
-from seesay.runs.config import RunConfig, run_folder
+from seesay.runs.config import RunConfig
 from seesay.runs.export import export_run, remove_export
+from seesay.runs.folder import run_folder
 from seesay.runs.run import Run
 from seesay.training.train import train
 

@@ -9,15 +9,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from seesay.errors import SeesayError
-from seesay.runs.calibration import (
-    USUAL_UNIT,
-    Calibration,
-    ScoreCalibration,
-    best_is_right,
-    known_share,
-    unrelated_sentences,
-    usual_unit,
-)
+from seesay.runs.calibration import Calibration, ScoreCalibration, known_share
 from seesay.runs.run import Run
 
 
@@ -50,18 +42,6 @@ def test_one_kind_of_answers_is_refused(right: list[bool]) -> None:
         Calibration.fit([0.0, 1.0], right)
 
 
-def test_the_unit_is_the_spread_of_a_usual_sentence() -> None:
-    draw = np.random.default_rng(0)
-    spreads = draw.uniform(0.05, 0.15, 101)
-    scores = draw.normal(size=(5000, 101)) * spreads
-    assert usual_unit(scores) == pytest.approx(np.median(spreads), rel=0.02)
-
-
-def test_few_or_equal_scores_have_a_unit_above_zero() -> None:
-    assert usual_unit(np.ones((1, 5))) == pytest.approx(USUAL_UNIT, rel=0.05)
-    assert usual_unit(np.ones((1000, 5))) > 0
-
-
 def test_the_longer_a_query_is_the_more_it_is_judged_as_a_sentence() -> None:
     both = ScoreCalibration(Calibration(-5.0, 12.0), Calibration(-14.0, 28.0))
     assert both.of("dog") == both.of("a dog") == both.of("!") == both.of_words
@@ -83,20 +63,3 @@ def test_unknown_words_are_a_share() -> None:
     assert known_share(["xyzzy qwop"], ["xyzzy", "qwop"]) == 0
     assert known_share(["!"], []) == 1
     assert known_share(["!"], ["!"]) == 0
-
-
-def test_unrelated_sentences_are_distinct() -> None:
-    sentences = unrelated_sentences()
-    assert len(sentences) == len(set(sentences)) >= 200
-    assert all(sentence == sentence.strip() != "" for sentence in sentences)
-
-
-@given(st.floats(-10, 10), st.floats(0, 8), st.integers(1, 10**7))
-def test_the_best_answer_is_more_probable_if_it_stands_out_and_less_among_many(
-    log_odds: float, standing: float, images: int
-) -> None:
-    found = best_is_right(log_odds, standing, images)
-    assert 0 <= found <= 1
-    assert best_is_right(log_odds + 1, standing, images) >= found
-    assert best_is_right(log_odds, standing + 1, images) >= found
-    assert best_is_right(log_odds, standing, 10 * images) <= found

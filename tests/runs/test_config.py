@@ -15,7 +15,8 @@ from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 from seesay.paths import data_dir
 from seesay.runs.calibration import Calibration
-from seesay.runs.config import RECIPE, RUN, WEIGHTS, RunConfig, run_folder, run_recipe
+from seesay.runs.config import RunConfig, run_recipe
+from seesay.runs.folder import RECIPE, RUN, WEIGHTS, run_folder
 
 SHIPPED = run_folder("seesay-small")
 

@@ -17,12 +17,13 @@ from torch import Tensor, nn
 
 from seesay.errors import SeesayError
 from seesay.matchers import ConceptClassifier, EmbeddingMatcher, PairMatcher, Sentences
-from seesay.runs.config import WEIGHTS, RunConfig, included_runs
+from seesay.runs.config import RunConfig
 from seesay.runs.export import TOLERANCE, export_run, remove_export, try_export
+from seesay.runs.folder import WEIGHTS, included_runs
 from seesay.runs.onnx_backend import OnnxBackend, score_all_pairs
 from seesay.runs.prepare import PreparedSentences
 from seesay.runs.run import Run
-from seesay.runs.trained import save_weights
+from seesay.runs.torch_backend import save_weights
 from tests.matchers.test_registered import CASES, DIMS, VECTOR, WORDS
 from tests.runs.exporting import VARIANTS, drawn_run, save
 

@@ -15,8 +15,9 @@ import pytest
 
 from seesay.errors import SeesayError
 from seesay.paths import file_digest
-from seesay.runs.config import RunConfig, run_folder
+from seesay.runs.config import RunConfig
 from seesay.runs.export import export_run
+from seesay.runs.folder import run_folder
 from seesay.runs.onnx_backend import OnnxBackend, score_all_pairs
 from seesay.runs.prepare import PreparedSentences
 from seesay.runs.run import Run

@@ -14,10 +14,10 @@ from PIL import Image
 from seesay.errors import ImageError, SeesayError
 from seesay.matchers.settings import MatcherSettings
 from seesay.recipes.load import load_recipe
-from seesay.runs.config import included_runs, run_folder
+from seesay.runs.folder import included_runs, run_folder
 from seesay.runs.prepare import read_images, recipe_encoders
 from seesay.runs.run import Run
-from seesay.runs.trained import save_weights
+from seesay.runs.torch_backend import save_weights
 
 SENTENCES = ["a red circle", "two dogs play in the snow", ""]
 

@@ -10,7 +10,7 @@ import pytest
 
 from seesay.errors import SeesayError
 from seesay.protocols.evaluate import open_corpus_of
-from seesay.results.rows import row_of
+from seesay.results.records import row_of
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary
 from tests.results.made import RESULT

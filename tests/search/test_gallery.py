@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from seesay.runs.calibration import FITS, IMAGES, Calibration, ScoreCalibration, unrelated_sentences
+from seesay.runs.calibration import Calibration, ScoreCalibration
 from seesay.search import Answer, Hit, Index
+from seesay.search.certainty import FITS, IMAGES, unrelated_sentences
 from seesay.search.judging import Background
 from seesay.search.query import Image, Part, Query, Text
 from tests.search.colours import RGB, Colours, gallery, picture, prepared

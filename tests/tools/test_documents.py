@@ -7,7 +7,7 @@ import pytest
 
 from seesay.errors import SeesayError
 from seesay.results.published import papers, published_rows
-from seesay.results.rows import record_row
+from seesay.results.records import record_row
 from tests.results.made import cells, grounding, one_direction, row
 from tools.documents import benchmark_table, published_block, refresh, results_table
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from seesay.errors import SeesayError
-from seesay.results.rows import Row, record_row
+from seesay.results.records import Row, record_row
 from tests.results.made import cells, row
 from tools.documents import refresh
 from tools.orders import falls_table, holm, orders_table, paired_order

@@ -20,8 +20,8 @@ from seesay.encoders.images.efficientnet import load_lite
 from seesay.encoders.images.encode import bytes_of, encode_images
 from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
+from seesay.losses.likelihood import MultiLabelLoss
 from seesay.losses.margin import SoftMarginLoss
-from seesay.losses.pairs import MultiLabelLoss
 from seesay.matchers.sco import ConceptClassifier
 from seesay.matchers.settings import MATCHERS, MatcherInputs
 from seesay.matchers.vsepp import VSEPlusPlus
@@ -30,7 +30,7 @@ from seesay.protocols.concepts import image_concepts, run_concepts
 from seesay.protocols.evaluate import default_protocol, evaluate
 from seesay.recipes.load import dump_recipe, load_recipe, member_recipes
 from seesay.recipes.schema import Recipe
-from seesay.results.rows import encoder_and_crops
+from seesay.results.records import encoder_and_crops
 from seesay.runs.bundle import write_bundle
 from seesay.runs.config import run_recipe, save_recipe
 from seesay.runs.prepare import number_words

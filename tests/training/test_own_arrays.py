@@ -15,7 +15,7 @@ from seesay.paths import file_digest
 from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import load_recipe
 from seesay.recipes.table import load_table
-from seesay.runs.config import WEIGHTS
+from seesay.runs.folder import WEIGHTS
 from seesay.runs.inputs import NEAR, Inputs, split_inputs
 from seesay.runs.run import Run
 from seesay.text.vocabulary import Vocabulary

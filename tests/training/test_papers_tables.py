@@ -12,7 +12,7 @@ import pytest
 
 from seesay.paths import file_digest
 from seesay.recipes.table import list_tables, load_table
-from seesay.runs.config import WEIGHTS
+from seesay.runs.folder import WEIGHTS
 from tests.conftest import ROOT
 from tests.end_to_end.command import seesay
 from tests.training.published_layouts import PROPOSALS, write_corpora

@@ -20,7 +20,7 @@ from seesay.matchers.sco import GenerationSettings
 from seesay.matchers.settings import MATCHERS, MatcherInputs
 from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import load_recipe
-from seesay.results.rows import encoder_and_crops
+from seesay.results.records import encoder_and_crops
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.text.vocabulary import Vocabulary

@@ -15,7 +15,7 @@ from seesay.errors import SeesayError
 from seesay.losses.base import Batch
 from seesay.recipes.load import load_recipe, settings_digest
 from seesay.recipes.schema import Recipe
-from seesay.results.rows import read_rows, recorded_rows, row_of
+from seesay.results.records import read_rows, recorded_rows, row_of
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.runs.summary import read_history

@@ -12,7 +12,7 @@ from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.protocols.evaluate import open_corpus_of
 from seesay.recipes.load import load_recipe
-from seesay.results.rows import row_of
+from seesay.results.records import row_of
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary
 from seesay.training.train import train

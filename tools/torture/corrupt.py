@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 
 from seesay.cli import main
-from seesay.runs.config import run_folder
+from seesay.runs.folder import run_folder
 from seesay.search.index import Index
 from tools.scenes import write_scenes
 from tools.torture.base import Outcome, Stage, attack

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from seesay.paths import file_digest
-from seesay.runs.config import run_folder
+from seesay.runs.folder import run_folder
 from tests.search.colours import gallery
 from tools.scenes import write_scenes
 from tools.torture.base import ROOT, Outcome, Stage, attack

@@ -25,7 +25,7 @@ from PIL import Image
 
 from seesay.data.images import content_key
 from seesay.errors import SeesayError
-from seesay.runs.config import run_folder
+from seesay.runs.folder import run_folder
 from seesay.search.index import Index
 from tests.search.colours import Colours
 from tools.scenes import write_scenes

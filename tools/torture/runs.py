@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from seesay.runs.config import run_folder
+from seesay.runs.folder import run_folder
 from tools.scenes import write_scenes
 from tools.torture.base import Outcome, Stage, attack
 from tools.torture.disk import ask, failing_process, wrong_with

@@ -128,7 +128,7 @@ def evaluate(
     from seesay.protocols.evaluate import evaluate as measure
     from seesay.protocols.evaluate import open_entry
     from seesay.results.comparison import print_result
-    from seesay.results.rows import differences, make_record, record_row, row_of
+    from seesay.results.records import differences, make_record, record_row, row_of
     from seesay.runs.run import Run
 
     started = time.monotonic()
@@ -322,7 +322,7 @@ def table(
         console.show_names([(each.name, each.title) for each in list_tables()], output.as_json)
         return
     from seesay.results.paper_table import recorded_table
-    from seesay.results.rows import make_record, recorded_rows
+    from seesay.results.records import make_record, recorded_rows
 
     output.check(data, reading.images, results, name)
     numbers = parse_numbers(seeds, "--seeds")

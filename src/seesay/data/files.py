@@ -54,6 +54,9 @@ CAN_READ_RAW = find_spec("rawpy") is not None
 IMAGE_SUFFIXES = _READ | RAW_SUFFIXES if CAN_READ_RAW else _READ
 """Suffixes of the files that are read as images, in lower case."""
 
+INDEX, RUN, WEIGHTS = "index.sqlite", "run.json", "weights.safetensors"
+"""Files of indexes and runs, by which their folders are recognised."""
+
 SYSTEM, OWN, EXCLUDED = "system folder", "seesay folder", "excluded path"
 LEFT_OUT = {
     SYSTEM: "such as @eaDir or #recycle, left out",
@@ -198,7 +201,7 @@ def walk_files(
             continue
         seen.add((status.st_dev, status.st_ino))
         names = {entry.name for entry in there}
-        is_own = "index.sqlite" in names or {"run.json", "weights.safetensors"} <= names
+        is_own = INDEX in names or {RUN, WEIGHTS} <= names
         if folder != root and (is_own or ".nomedia" in names):
             left_out(folder, OWN if is_own else EXCLUDED, False)
             continue

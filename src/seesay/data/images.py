@@ -18,18 +18,17 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
-from fractions import Fraction
 from functools import cache, cached_property
 from io import FileIO
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import ExifTags, Image, UnidentifiedImageError
 
 from seesay.data.colours import is_converted_alike
+from seesay.data.exif import facts_of
 from seesay.data.files import FORMATS, RAW_SUFFIXES, SIGNATURE_BYTES, format_of
 from seesay.data.pixels import decode_jpeg, to_rgb, turned
 from seesay.data.raw import developed, is_raw
@@ -40,9 +39,6 @@ MAX_BYTES = 1 << 29  # of an encoded image: a larger file is not a photograph
 MAX_PIXELS = 178_956_970  # width × height; Pillow's decompression bomb guard raises above it, too
 _RAW_HEAD = 1 << 16  # bytes that hold the tags by which raw photos are recognised
 _MOST_EXIF = 100  # blocks, which Pillow joins one by one; a photo has one, and one in each photo inside
-_Exif = ExifTags.Base
-_MAX_CHARACTERS = 100
-_TIME = re.compile(r"[0-9]{4}(:[0-9]{2}){2} [0-9]{2}(:[0-9]{2}){2}")
 _METADATA = re.compile(rb"(infe.{4}(..)..)(?:Exif|mime)", re.DOTALL)  # an item of an AVIF or HEIC file
 
 
@@ -345,56 +341,6 @@ def file_format(file: FileIO) -> str | None:
     except OSError:
         return None
     return "RAW" if may_be_raw and is_raw(head, name) else format_of(head)
-
-
-def facts_of(exif: Image.Exif) -> dict[str, str]:
-    """Return time, camera, lens, exposure, aperture, ISO and focal length, as far as known.
-
-    GPS positions are omitted, because people who share photos seldom mean to reveal where they live. The
-    time is the camera's. Damaged EXIF raises any error.
-    """
-    tags = {**exif, **exif.get_ifd(ExifTags.IFD.Exif)}
-    make, model = _text(tags.get(_Exif.Make)), _text(tags.get(_Exif.Model))
-    camera = model if model.lower().startswith(make.lower().split(" ")[0]) else f"{make} {model}".strip()
-    exposure = _filled("{:g}", tags.get(_Exif.ExposureTime))
-    if exposure and float(exposure) < 0.3:
-        exposure = str(Fraction(1, max(1, round(1 / float(exposure)))))
-    found = {
-        "taken": _time(tags.get(_Exif.DateTimeOriginal)) or _time(tags.get(_Exif.DateTimeDigitized)),
-        "camera": camera,
-        "lens": _text(tags.get(_Exif.LensModel)),
-        "exposure": exposure and f"{exposure} s",
-        "aperture": _filled("f/{:g}", tags.get(_Exif.FNumber)),
-        "iso": _filled("{:g}", tags.get(_Exif.ISOSpeedRatings)),
-        "focal": _filled("{:g} mm", tags.get(_Exif.FocalLength)),
-    }
-    return {name: value for name, value in found.items() if value}
-
-
-def _time(value: object) -> str:
-    """Return a tag's time as ISO 8601 has it; "" for none, such as 30 February.
-
-    >>> _time("2019:06:30 12:00:00")
-    '2019-06-30T12:00:00'
-    """
-    with suppress(ValueError):
-        if found := _TIME.match(str(value)):
-            return datetime.strptime(found[0], "%Y:%m:%d %H:%M:%S").isoformat()
-    return ""
-
-
-def _text(value: object) -> str:
-    """A tag's text as one line of at most 100 printable characters."""
-    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
-    return " ".join("".join(letter for letter in text if letter.isprintable()).split())[:_MAX_CHARACTERS]
-
-
-def _filled(form: str, value: Any) -> str:
-    """A tag's number in that form; "" for none that is positive."""
-    with suppress(TypeError, ValueError, ZeroDivisionError):
-        number = float(value[0] if isinstance(value, tuple) and value else value)
-        return form.format(number) if 0 < number < 1e9 else ""
-    return ""
 
 
 @cache

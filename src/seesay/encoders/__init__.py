@@ -13,25 +13,25 @@ from typing import TYPE_CHECKING
 from seesay.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from seesay.encoders.images.base import IMAGE_ENCODERS as IMAGE_ENCODERS
     from seesay.encoders.images.base import ImageEncoder as ImageEncoder
-    from seesay.encoders.images.base import list_encoders as list_encoders
     from seesay.encoders.images.base import load_image_encoder as load_image_encoder
-    from seesay.encoders.images.base import register_image_encoder as register_image_encoder
     from seesay.encoders.images.encode import encode_images as encode_images
     from seesay.encoders.images.encode import fill_stores as fill_stores
-    from seesay.encoders.regions import REGION_ENCODERS as REGION_ENCODERS
     from seesay.encoders.regions import RegionEncoder as RegionEncoder
     from seesay.encoders.regions import load_region_encoder as load_region_encoder
-    from seesay.encoders.regions import register_region_encoder as register_region_encoder
-    from seesay.encoders.sentences.base import SENTENCE_ENCODERS as SENTENCE_ENCODERS
     from seesay.encoders.sentences.base import FittedEncoder as FittedEncoder
     from seesay.encoders.sentences.base import SentenceEncoder as SentenceEncoder
     from seesay.encoders.sentences.base import fit_sentence_encoder as fit_sentence_encoder
     from seesay.encoders.sentences.base import load_sentence_encoder as load_sentence_encoder
-    from seesay.encoders.sentences.base import register_sentence_encoder as register_sentence_encoder
     from seesay.encoders.sentences.base import save_sentence_encoder as save_sentence_encoder
+    from seesay.encoders.settings import IMAGE_ENCODERS as IMAGE_ENCODERS
+    from seesay.encoders.settings import REGION_ENCODERS as REGION_ENCODERS
+    from seesay.encoders.settings import SENTENCE_ENCODERS as SENTENCE_ENCODERS
     from seesay.encoders.settings import EncoderSettings as EncoderSettings
+    from seesay.encoders.settings import list_encoders as list_encoders
+    from seesay.encoders.settings import register_image_encoder as register_image_encoder
+    from seesay.encoders.settings import register_region_encoder as register_region_encoder
+    from seesay.encoders.settings import register_sentence_encoder as register_sentence_encoder
     from seesay.encoders.stores import ArrayStore as ArrayStore
 
 __getattr__, __dir__ = lazy_names(__name__)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +21,18 @@ from seesay.data.corpus import CorpusImage
 from seesay.data.features import BoxFile
 from seesay.data.images import content_key, decode
 from seesay.encoders import proposals
-from seesay.encoders.images.base import IMAGE_ENCODERS, resize
+from seesay.encoders.images.base import resize
 from seesay.encoders.images.efficientnet import EIGHT_BITS, MAP_CHANNELS, lite_network, weights_of
 from seesay.encoders.images.encode import bytes_of
 from seesay.encoders.proposals import NMS, propose
-from seesay.encoders.settings import PRECOMPUTED, AnyEncoder, Encoder, EncoderRegistry, EncoderSettings
+from seesay.encoders.settings import (
+    PRECOMPUTED,
+    REGION_ENCODERS,
+    AnyEncoder,
+    Encoder,
+    EncoderSettings,
+    register_region_encoder,
+)
 from seesay.encoders.stores import ArrayStore, Encoding, Rows, fill
 from seesay.errors import ImageError, SeesayError
 from seesay.onnx import compute, onnx_session
@@ -84,28 +91,6 @@ class RegionEncoder(Encoder):
         return self._compute(pixels, clip_boxes(boxes, *pixels.shape[:2]))
 
 
-REGION_ENCODERS: EncoderRegistry[type[RegionEncoder]] = EncoderRegistry(
-    "region encoder",
-    "seesay.region_encoders",
-    modules={"seesay.encoders.regions": ["roi-pooling", "detector"]},
-)
-register_region_encoder = REGION_ENCODERS.register
-"""Return a decorator that registers a `RegionEncoder` under the `kind` by which recipes name it."""
-
-
-def role_of(settings: EncoderSettings) -> str:
-    """Return what an image encoder gives of an image: its context, concepts, instances or regions."""
-    registry = REGION_ENCODERS if settings.kind in REGION_ENCODERS else IMAGE_ENCODERS
-    return settings.get("role") or registry[settings.kind].role
-
-
-def checked_encoder(values: object) -> EncoderSettings:
-    """Return the settings of an image encoder or of a region encoder; see `EncoderRegistry.checked`."""
-    settings = EncoderSettings.parse(values)
-    registry = REGION_ENCODERS if settings.kind in REGION_ENCODERS else IMAGE_ENCODERS
-    return registry.checked(settings)
-
-
 def load_region_encoder(encoder: AnyEncoder, device: str = "cpu", run: Path | None = None) -> RegionEncoder:
     """Load a region encoder by its settings, such as "roi-pooling"; see `load_image_encoder`.
 
@@ -123,7 +108,8 @@ def load_region_encoder(encoder: AnyEncoder, device: str = "cpu", run: Path | No
             "encoder it cannot read other images."
         )
     settings = REGION_ENCODERS.checked(settings)
-    return REGION_ENCODERS[settings.kind].load(settings, device, run)
+    found = cast("type[RegionEncoder]", REGION_ENCODERS[settings.kind])
+    return found.load(settings, device, run)
 
 
 def clip_boxes(boxes: Boxes, height: int, width: int) -> Boxes:

@@ -1,4 +1,4 @@
-"""Encoders as recipes and runs choose them, by their kind and other settings, and what all encoders share."""
+"""Which encoders exist, how recipes and runs choose them, and what all encoders share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from seesay.errors import SeesayError, did_you_mean
 from seesay.onnx import Session
@@ -158,12 +158,16 @@ class Encoder:
             text if none are listed.
         variants: settings in YAML, and a line about the encoder with them; by default the first line of the
             docstring.
+        role: what it gives of an image, if its settings do not say; fusions find their parts by it.
+        of_run: whether it reads a run's folder, which may be trained again, so that it is not cached.
         fingerprint: identifies weights and preprocessing.
         sessions: the networks that it runs in ONNX Runtime.
     """
 
     options: ClassVar[Mapping[str, Sequence[str]]] = {}
     variants: ClassVar[Mapping[str, str]] = {}
+    role: ClassVar[str] = ""
+    of_run: ClassVar[bool] = False
     fingerprint: str
     sessions: Sequence[Session] = ()
 
@@ -200,6 +204,75 @@ class EncoderRegistry(Registry[Class]):
                 known = ", ".join(options[key])
                 raise SeesayError(f"{settings}: '{key}' is {value}; there are {known}.")
         defaults = {key: next(iter(values), "") for key, values in options.items()}
-        defaults["role"] = getattr(self[settings.kind], "role", "")
+        defaults["role"] = self[settings.kind].role
         kept = (pair for pair in settings.options if pair[1] != defaults[pair[0]])
         return replace(settings, options=tuple(kept))
+
+
+IMAGE_ENCODERS: EncoderRegistry[type[Encoder]] = EncoderRegistry(
+    "image encoder",
+    "seesay.image_encoders",
+    modules={
+        "seesay.encoders.images.efficientnet": [
+            *(f"efficientnet-lite{number}{bits}" for bits in ("", "-int8") for number in range(3)),
+            "efficientnet-lite0-stages",
+        ],
+        "seesay.encoders.images.concepts": ["concepts", "concepts-regions"],
+        "seesay.encoders.images.instances": ["instances"],
+        "seesay.encoders.images.base": [PRECOMPUTED],
+        "seesay.encoders.towers": [OPEN_CLIP, TIMM],
+    },
+)
+register_image_encoder = IMAGE_ENCODERS.register
+"""Return a decorator that registers an `ImageEncoder` under the `kind` by which recipes name it."""
+
+REGION_ENCODERS: EncoderRegistry[type[Encoder]] = EncoderRegistry(
+    "region encoder",
+    "seesay.region_encoders",
+    modules={"seesay.encoders.regions": ["roi-pooling", "detector"]},
+)
+register_region_encoder = REGION_ENCODERS.register
+"""Return a decorator that registers a `RegionEncoder` under the `kind` by which recipes name it."""
+
+SENTENCE_ENCODERS: EncoderRegistry[type[Encoder]] = EncoderRegistry(
+    "sentence encoder",
+    "seesay.sentence_encoders",
+    modules={
+        "seesay.encoders.sentences.word_vectors": ["mean"],
+        "seesay.encoders.sentences.fisher": ["gmm", "lmm", "hglmm", "gmm+hglmm"],
+        "seesay.encoders.sentences.minilm": ["minilm", "minilm-int8"],
+        "seesay.encoders.sentences.quick_thought": ["quick-thought"],
+        "seesay.encoders.sentences.given": ["vectors"],
+        "seesay.encoders.towers": [OPEN_CLIP],
+    },
+)
+register_sentence_encoder = SENTENCE_ENCODERS.register
+"""Return a decorator that registers a `SentenceEncoder`; a `FittedEncoder` is fitted to a train split."""
+
+
+def role_of(settings: EncoderSettings) -> str:
+    """Return what an image encoder gives of an image: its context, concepts, instances or regions."""
+    registry = REGION_ENCODERS if settings.kind in REGION_ENCODERS else IMAGE_ENCODERS
+    return settings.get("role") or registry[settings.kind].role
+
+
+def checked_encoder(values: object) -> EncoderSettings:
+    """Return the settings of an image encoder or of a region encoder; see `EncoderRegistry.checked`."""
+    settings = EncoderSettings.parse(values)
+    registry = REGION_ENCODERS if settings.kind in REGION_ENCODERS else IMAGE_ENCODERS
+    return registry.checked(settings)
+
+
+def list_encoders(registry: EncoderRegistry[Any] = IMAGE_ENCODERS) -> list[tuple[str, str]]:
+    """List the encoders of a registry, such as SENTENCE_ENCODERS, with a line about each.
+
+    Example:
+        >>> dict(list_encoders())["{kind: efficientnet-lite0, crops: ten}"]
+        "the same, ten crops averaged (the papers' protocol)"
+    """
+    listed = []
+    for kind in sorted(registry):
+        first_line = (registry[kind].__doc__ or "").partition("\n")[0].rstrip(".")
+        for own, line in (registry[kind].variants or {"": first_line}).items():
+            listed.append((f"{{kind: {kind}, {own}}}" if own else kind, line))
+    return listed

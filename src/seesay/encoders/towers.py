@@ -20,10 +20,17 @@ from PIL import Image
 from seesay.arrays import Pixels, Vectors
 from seesay.data.pixels import middle
 from seesay.device import default_device
-from seesay.encoders.images.base import TEN, ImageEncoder, register_image_encoder
+from seesay.encoders.images.base import TEN, ImageEncoder
 from seesay.encoders.images.tuned import tuned_file
-from seesay.encoders.sentences.base import SentenceEncoder, register_sentence_encoder
-from seesay.encoders.settings import OPEN_CLIP, TIMM, EncoderSettings, hashed
+from seesay.encoders.sentences.base import SentenceEncoder
+from seesay.encoders.settings import (
+    OPEN_CLIP,
+    TIMM,
+    EncoderSettings,
+    hashed,
+    register_image_encoder,
+    register_sentence_encoder,
+)
 from seesay.errors import SeesayError, did_you_mean, first_line, naming_extras
 from seesay.paths import home_expanded
 

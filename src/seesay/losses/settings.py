@@ -45,7 +45,7 @@ LOSSES = SettingsRegistry(
     base=LossSettings,
     modules={
         "seesay.losses.margin": ["margin", "soft-margin", "pair-margin"],
-        "seesay.losses.pairs": ["logistic", "multi-label", "correlation"],
+        "seesay.losses.likelihood": ["logistic", "multi-label", "correlation"],
         "seesay.losses.softmax": ["contrastive", "distillation"],
         "seesay.losses.triplet": ["triplet"],
     },

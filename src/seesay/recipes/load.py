@@ -12,8 +12,7 @@ from typing import TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from seesay.encoders.regions import checked_encoder, role_of
-from seesay.encoders.settings import PRECOMPUTED, EncoderSettings
+from seesay.encoders.settings import PRECOMPUTED, EncoderSettings, checked_encoder, role_of
 from seesay.errors import KEYS_ALIKE, SeesayError, did_you_mean
 from seesay.losses.settings import LOSSES
 from seesay.matchers.settings import MATCHERS, ComposedSettings

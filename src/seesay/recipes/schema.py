@@ -18,8 +18,7 @@ from pydantic import (
 )
 
 from seesay.encoders import SENTENCE_ENCODERS
-from seesay.encoders.regions import checked_encoder, role_of
-from seesay.encoders.settings import PRECOMPUTED, EncoderSettings
+from seesay.encoders.settings import PRECOMPUTED, EncoderSettings, checked_encoder, role_of
 from seesay.errors import SeesayError
 from seesay.losses.settings import LOSSES, LossSettings
 from seesay.matchers.settings import AnyMatcherSettings, ComposedSettings

@@ -37,8 +37,8 @@ from seesay.report.queries import SEED, Measured, SplitQueries, add_queries
 from seesay.results.formats import Cell, Table, numbers
 from seesay.results.paper_table import differences_table
 from seesay.results.published import find_published, measured_otherwise
-from seesay.results.rows import differences, encoder_and_crops, source_commit
-from seesay.runs.config import RECIPE
+from seesay.results.records import differences, encoder_and_crops, source_commit
+from seesay.runs.folder import RECIPE
 from seesay.runs.run import Run
 from seesay.runs.summary import Epoch, TrainingSummary, is_finished, read_history
 from seesay.text.vocabulary import word_counts

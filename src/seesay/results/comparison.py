@@ -20,7 +20,7 @@ from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.formats import Section, Table
 from seesay.results.paper_table import Line, PaperTable
 from seesay.results.published import find_published, measured_otherwise
-from seesay.results.rows import Row, repetitions, row_of
+from seesay.results.records import Row, repetitions, row_of
 
 _WAYS = {"S": "sentence", "I": "image"}  # of retrieval, by how their metrics begin
 _COUNTS = ("images", "sentences", "phrases")

@@ -23,7 +23,7 @@ from seesay.protocols.grounding import conventions
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.formats import Cell, Section, Table, number, p_value, spread
 from seesay.results.published import PublishedRow, find_published, published_rows, sources
-from seesay.results.rows import Row, read_rows, recorded_rows, repetitions
+from seesay.results.records import Row, read_rows, recorded_rows, repetitions
 
 FORMATS = (".md", ".tex", ".csv", ".json")
 

@@ -19,7 +19,8 @@ from seesay.encoders.settings import PRECOMPUTED, Encoder, EncoderSettings
 from seesay.errors import SeesayError, naming_extras
 from seesay.onnx import NETWORKS
 from seesay.paths import new_folder
-from seesay.runs.config import VOCABULARY, WEIGHTS, RunConfig, run_folder
+from seesay.runs.config import RunConfig
+from seesay.runs.folder import VOCABULARY, WEIGHTS, run_folder
 from seesay.runs.load import clip_model
 from seesay.runs.run import Run
 from seesay.text.concepts import FILE as CONCEPTS

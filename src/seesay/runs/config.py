@@ -7,24 +7,21 @@ import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
-from importlib.resources import files
 from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from seesay.encoders.images.tuned import encoder_of_head
 from seesay.encoders.settings import EncoderSettings
-from seesay.errors import SeesayError, did_you_mean
-from seesay.paths import data_dir, file_digest, home_expanded, read_small_json, replace_text, unusable
+from seesay.errors import SeesayError
+from seesay.paths import data_dir, file_digest, read_small_json, replace_text, unusable
 from seesay.runs.calibration import Calibration, ScoreCalibration
+from seesay.runs.folder import GRAPHS, RECIPE, RUN, WEIGHTS
 from seesay.seal import is_sealed, seal
 
 if TYPE_CHECKING:
     from seesay.recipes.schema import Recipe, RegionSettings
 
-RUN, RECIPE, WEIGHTS, VOCABULARY = "run.json", "recipe.json", "weights.safetensors", "vocabulary.json"
-_INCLUDED = Path(str(files("seesay"))) / "weights"
-GRAPHS = ("images", "sentences", "query_images", "query_sentences", "pairs")  # that a run may have
 _FORMAT = 1
 _MOST_NUMBERS = 1 << 22  # features of an image; the matcher is built for them before its weights are read
 
@@ -123,41 +120,6 @@ class RunConfig:
     def _outside(self, folder: Path) -> str:
         """Return the encoders with a path outside the folder, such as a CLIP model."""
         return ", ".join(str(each) for each in self.encoders_read(folder) if each.names_path)
-
-
-def included_runs() -> list[Path]:
-    """Return the folders of the included weights, by name."""
-    return sorted(path.parent for path in _INCLUDED.glob(f"*/{RUN}"))
-
-
-def is_included(folder: Path) -> bool:
-    """Return whether a run's folder is one of the included weights."""
-    return folder.parent == _INCLUDED
-
-
-def run_folder(name: str) -> Path:
-    """Return the folder of a run or of included weights.
-
-    Raises:
-        SeesayError: there is none.
-    """
-    path = home_expanded(name)
-    if (path / RUN).is_file():
-        return path
-    included = {folder.name: folder for folder in included_runs()}
-    if name in included:
-        return included[name]
-    from seesay.recipes.files import included_recipes
-
-    if name in included_recipes():
-        raise SeesayError(
-            f"{name}: a recipe and not yet a run; train it, and name the folder of its run, such as "
-            f"runs/{name}: seesay train {name} --data CORPUS"
-        )
-    raise SeesayError(
-        f"{name}: no run there (no {RUN}), and no included weights of that name"
-        f"{did_you_mean(name, included) or '.'} Included: {', '.join(included) or 'none'}."
-    )
 
 
 def save_recipe(recipe: Recipe, folder: Path) -> None:

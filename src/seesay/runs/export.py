@@ -25,11 +25,12 @@ from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
 from seesay.matchers.sentences import Sentences
 from seesay.onnx import trace
 from seesay.paths import file_digest, replacing
-from seesay.runs.config import GRAPHS, WEIGHTS, Graph, RunConfig
+from seesay.runs.config import Graph, RunConfig
+from seesay.runs.folder import GRAPHS, WEIGHTS
 from seesay.runs.onnx_backend import PREFIX, OnnxBackend
 from seesay.runs.prepare import PreparedSentences
 from seesay.runs.run import Run
-from seesay.runs.trained import TorchBackend
+from seesay.runs.torch_backend import TorchBackend
 
 TOLERANCE = 1e-4  # between outputs of PyTorch and of a graph, as a share of the largest where that exceeds 1
 _LONGEST = 30  # words of the longest sample sentence, if the matcher has no limit

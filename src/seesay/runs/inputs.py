@@ -27,7 +27,6 @@ from seesay.encoders.regions import (
     load_region_encoder,
     read_regions,
     region_features,
-    role_of,
 )
 from seesay.encoders.sentences.base import (
     SentenceEncoder,
@@ -35,7 +34,7 @@ from seesay.encoders.sentences.base import (
     load_sentence_encoder,
     save_sentence_encoder,
 )
-from seesay.encoders.settings import PRECOMPUTED, EncoderSettings
+from seesay.encoders.settings import PRECOMPUTED, EncoderSettings, role_of
 from seesay.encoders.stores import ArrayStore, Encoding, fill, stores_folder
 from seesay.errors import ImageError, SeesayError
 from seesay.paths import cache_dir, file_beside

@@ -56,7 +56,7 @@ class ClipRun(Run):
         with naming_extras(of="hub"):
             from seesay.matchers.cosine import Cosine
             from seesay.recipes.schema import Recipe
-            from seesay.runs.trained import config_of
+            from seesay.runs.torch_backend import config_of
 
         device = default_device() if device is None else checked_device(device)
         towers = open_clip_model(model, device)

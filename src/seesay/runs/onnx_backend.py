@@ -24,13 +24,14 @@ from seesay.errors import SeesayError
 from seesay.onnx import compute, onnx_session
 from seesay.paths import file_digest, unusable
 from seesay.progress import Advance
-from seesay.runs.config import RUN, WEIGHTS, RunConfig
+from seesay.runs.config import RunConfig
+from seesay.runs.folder import RUN, WEIGHTS
 from seesay.runs.prepare import PreparedSentences
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
-    from seesay.runs.trained import TorchBackend
+    from seesay.runs.torch_backend import TorchBackend
 
 PREFIX = "matcher."  # of the name of a weight in a graph
 _REMEDY = "restore it, or train again"

@@ -36,16 +36,8 @@ from seesay.errors import SeesayError, naming_extras
 from seesay.paths import file_digest
 from seesay.progress import Advance
 from seesay.runs.calibration import ScoreCalibration
-from seesay.runs.config import (
-    RECIPE,
-    VOCABULARY,
-    WEIGHTS,
-    RunConfig,
-    is_included,
-    run_folder,
-    run_recipe,
-    save_recipe,
-)
+from seesay.runs.config import RunConfig, run_recipe, save_recipe
+from seesay.runs.folder import RECIPE, VOCABULARY, WEIGHTS, is_included, run_folder
 from seesay.runs.onnx_backend import OnnxBackend
 from seesay.runs.prepare import (
     ImageInput,
@@ -65,7 +57,7 @@ if TYPE_CHECKING:
 
     from seesay.recipes.schema import Recipe
     from seesay.runs.summary import Epoch
-    from seesay.runs.trained import TorchBackend
+    from seesay.runs.torch_backend import TorchBackend
 
 _AT_ONCE = 128  # images whose files are read before they are encoded
 
@@ -157,7 +149,7 @@ class Run:
 
         `image_dims` are the widths of the concatenated arrays of image features, needed to save the run.
         """
-        from seesay.runs.trained import config_of
+        from seesay.runs.torch_backend import config_of
 
         config = config_of(recipe, matcher, image_dims, sentence_encoder.dim if sentence_encoder else 0)
         weight = next(chain(matcher.parameters(), matcher.buffers()), None)
@@ -208,7 +200,7 @@ class Run:
 
     def _load_matcher(self) -> nn.Module:
         with naming_extras():
-            from seesay.runs.trained import load_matcher
+            from seesay.runs.torch_backend import load_matcher
         self._matcher = load_matcher(self.folder, self.config, len(self.vocabulary), self.device)
         self._backend = None
         return self._matcher
@@ -224,7 +216,7 @@ class Run:
         if self._backend is None and self._matcher is None:
             self._backend = OnnxBackend(self.folder, self.config)
         elif self._backend is None:
-            from seesay.runs.trained import TorchBackend
+            from seesay.runs.torch_backend import TorchBackend
 
             self._backend = TorchBackend(self.matcher, self.device)
         return self._backend

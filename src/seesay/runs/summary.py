@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from seesay.errors import SeesayError, first_line
 from seesay.paths import replace_text, unusable
-from seesay.runs.config import RUN, WEIGHTS, RunConfig, included_runs
+from seesay.runs.config import RunConfig
+from seesay.runs.folder import RUN, WEIGHTS, included_runs
 
 SUMMARY, METRICS = "training.json", "metrics.jsonl"
 

@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.data.files import INDEX
 from seesay.encoders.stores import in_threads
 from seesay.errors import SeesayError
 from seesay.paths import (
@@ -33,8 +34,6 @@ from seesay.search.hits import Ranked
 from seesay.search.neighbours import Neighbours
 from seesay.search.store import Store, closed_on_error
 from seesay.search.tables import KINDS, TABLES, Connection, Kind
-
-FILE = "index.sqlite"  # in an index's folder
 
 # "sees" in ASCII, in the header of the file, distinguishes an index from other SQLite files.
 APPLICATION_ID = 0x73656573
@@ -69,7 +68,7 @@ class FileStore(Store):
     """
 
     def __init__(self, connection: sqlite3.Connection, folder: Path) -> None:
-        self.folder, self.path = folder, folder / FILE
+        self.folder, self.path = folder, folder / INDEX
         self._connection = connection
         self._lock = threading.RLock()
         super().__init__(str(folder), connection.execute("SELECT key, value FROM meta"))
@@ -79,7 +78,7 @@ class FileStore(Store):
     @staticmethod
     def exists(place: str | Path) -> bool:
         """See `store_exists`; an empty SQLite file is left by a killed process."""
-        path = home_expanded(place) / FILE
+        path = home_expanded(place) / INDEX
         try:
             with disk_errors(path):
                 if not _is_file(path):
@@ -96,11 +95,11 @@ class FileStore(Store):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             # A creation that was killed can have left the beginning of a database.
-            begun = all(file.name.startswith(FILE) for file in folder.iterdir())
+            begun = all(file.name.startswith(INDEX) for file in folder.iterdir())
         except OSError as error:
             raise SeesayError(f"{folder}: cannot hold an index ({error.strerror}).") from error
         check_folder(folder, cls.exists(folder) or begun)
-        path = folder / FILE
+        path = folder / INDEX
         with file_errors(path), closed_on_error(_connect(path)) as connection:
             with transaction(connection):  # a kill leaves an index or an empty file, nothing between
                 if not _is_empty(connection):
@@ -117,7 +116,7 @@ class FileStore(Store):
     def open(cls, place: str | Path) -> Self:
         """See `open_store`."""
         folder = home_expanded(place)
-        path = folder / FILE
+        path = folder / INDEX
         with file_errors(path):
             if not _is_file(path):
                 raise SeesayError(f"{folder}: no index there; create one with `seesay index`.")

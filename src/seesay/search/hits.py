@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.runs.calibration import FITS, SURE
+from seesay.search.certainty import FITS, SURE
 from seesay.search.photo import Root, shown_path
 
 Certainty: TypeAlias = Literal["sure", "perhaps", "nothing"]

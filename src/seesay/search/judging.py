@@ -2,7 +2,7 @@
 
 A query of sentences is judged by the hit's own score, if the run's scores are calibrated, and by how far the
 best score of the gallery stands out. For other runs, and for images as queries, the gallery alone judges:
-the scores of a sample of the index's images show what unrelated images score (`seesay.runs.calibration`).
+the scores of a sample of the index's images show what unrelated images score (`seesay.search.certainty`).
 """
 
 from __future__ import annotations
@@ -17,19 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.arrays import Floats, Vectors
-from seesay.runs.calibration import (
+from seesay.runs.calibration import Calibration, known_share, probability
+from seesay.runs.run import Run
+from seesay.search.certainty import (
     IMAGES,
     USUAL,
     USUAL_UNIT,
-    Calibration,
     ScoreMixture,
     best_is_right,
-    known_share,
-    probability,
     unrelated_sentences,
     usual_unit,
 )
-from seesay.runs.run import Run
 from seesay.search.hits import Hit
 from seesay.search.query import PreparedQuery, Text
 from seesay.search.store import Store, finite

@@ -1,1 +1,1 @@
-"""Losses, samplers, the loop and its checkpoints."""
+"""Recipe + corpus → run: tasks, the loop and its checkpoints, composed matchers, and tables of runs."""

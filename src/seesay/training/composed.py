@@ -25,10 +25,10 @@ from seesay.paths import file_digest
 from seesay.protocols.concepts import run_concepts
 from seesay.recipes.load import member_recipes
 from seesay.recipes.schema import Recipe
-from seesay.runs.config import WEIGHTS
+from seesay.runs.folder import WEIGHTS
 from seesay.runs.run import Run
 from seesay.runs.summary import METRICS, Epoch, MemberSummary, TrainingSummary, is_finished
-from seesay.runs.trained import new_matcher, save_weights
+from seesay.runs.torch_backend import new_matcher, save_weights
 from seesay.text.concepts import FILE as CONCEPTS
 from seesay.text.concepts import save_concepts
 from seesay.training.concept_task import with_concept_runs

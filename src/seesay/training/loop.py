@@ -22,13 +22,13 @@ from torch.optim import Optimizer
 from torch.optim.swa_utils import PARAM_LIST, AveragedModel
 
 from seesay.errors import NanError, SeesayError, first_line
-from seesay.losses.pairs import CorrelationLoss
+from seesay.losses.likelihood import CorrelationLoss
 from seesay.matchers.cca import CCA, Covariances
 from seesay.paths import replacing, unusable
 from seesay.progress import progress
 from seesay.protocols.base import Result
 from seesay.recipes.schema import OptimizerSettings, Recipe, ScheduleSettings
-from seesay.runs.config import WEIGHTS
+from seesay.runs.folder import WEIGHTS
 from seesay.runs.run import Run
 from seesay.runs.summary import Epoch, write_history
 from seesay.training.task import Task

@@ -24,7 +24,7 @@ from seesay.recipes.table import TableDefinition, TableRow
 from seesay.results.comparison import measured_row
 from seesay.results.formats import number
 from seesay.results.paper_table import PaperTable
-from seesay.results.rows import Row, record_row, row_of
+from seesay.results.records import Row, record_row, row_of
 from seesay.runs.run import Run
 from seesay.runs.summary import is_finished
 from seesay.training.composed import combine_members, finished_run, is_combined

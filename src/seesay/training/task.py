@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from seesay.errors import SeesayError
 from seesay.losses.base import Batch, Loss
-from seesay.losses.pairs import GenerationLoss
+from seesay.losses.likelihood import GenerationLoss
 from seesay.matchers.sentences import Sentences
 from seesay.protocols.base import Result
 from seesay.protocols.evaluate import measure_inputs

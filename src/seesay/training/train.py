@@ -17,11 +17,12 @@ from seesay.matchers.base import Matcher
 from seesay.matchers.layers import CommonLength
 from seesay.paths import check_folder, disk_errors, lock_of, locked, sweep
 from seesay.recipes.schema import Recipe
-from seesay.runs.config import RUN, VOCABULARY, RunConfig
+from seesay.runs.config import RunConfig
+from seesay.runs.folder import RUN, VOCABULARY
 from seesay.runs.inputs import fitted_sentence_encoder
 from seesay.runs.run import Run
 from seesay.runs.summary import is_finished
-from seesay.runs.trained import misfit, new_matcher, save_weights
+from seesay.runs.torch_backend import misfit, new_matcher, save_weights
 from seesay.text.concepts import FILE as CONCEPTS
 from seesay.text.concepts import save_concepts
 from seesay.training.composed import MEMBERS, train_composed

@@ -26,7 +26,8 @@ from seesay.matchers.layers import WordEmbedding
 from seesay.paths import file_beside, home_expanded
 from seesay.recipes.load import differences
 from seesay.recipes.schema import Recipe
-from seesay.runs.config import RECIPE, VOCABULARY, run_recipe
+from seesay.runs.config import run_recipe
+from seesay.runs.folder import RECIPE, VOCABULARY
 from seesay.runs.inputs import sentence_vectors
 from seesay.text.concepts import Concept, frequent_concepts
 from seesay.text.vocabulary import Vocabulary

@@ -30,7 +30,7 @@ from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
-from seesay.runs.trained import new_matcher, save_weights
+from seesay.runs.torch_backend import new_matcher, save_weights
 from seesay.training.words import PretrainedVectors
 from seesay_weights.keep import known_phrases
 

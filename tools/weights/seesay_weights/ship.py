@@ -19,10 +19,11 @@ from safetensors.torch import load_file
 from seesay.encoders.images.efficientnet import EIGHT_BITS
 from seesay.encoders.settings import EncoderSettings
 from seesay.paths import replace_text
-from seesay.runs.config import RECIPE, VOCABULARY, WEIGHTS, RunConfig
+from seesay.runs.config import RunConfig
 from seesay.runs.export import export_run
+from seesay.runs.folder import RECIPE, VOCABULARY, WEIGHTS
 from seesay.runs.run import Run
-from seesay.runs.trained import save_weights
+from seesay.runs.torch_backend import save_weights
 
 MAX_BYTES = 20_000_000
 

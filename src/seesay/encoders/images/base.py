@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +15,13 @@ from PIL import Image
 from seesay.arrays import Pixels
 from seesay.data.pixels import middle
 from seesay.encoders.settings import (
-    OPEN_CLIP,
+    IMAGE_ENCODERS,
     PRECOMPUTED,
     ROLES,
-    TIMM,
     AnyEncoder,
     Encoder,
-    EncoderRegistry,
     EncoderSettings,
+    register_image_encoder,
 )
 from seesay.errors import SeesayError
 
@@ -112,8 +111,6 @@ class ImageEncoder(Encoder):
     Attributes:
         fingerprint: identifies weights and preprocessing.
         uses_gpu: whether it uses a GPU if there is one.
-        role: what it gives of an image, if its settings do not say; fusions find their parts by it.
-        of_run: whether it reads a run's folder, which may be trained again, so that it is not cached.
         over_crops: how the arrays of an image's crops become those of the image: their "mean", or the "max".
         settings: the settings that it was loaded by.
         prepared: prepares an image (h, w, 3) as a library does, if it does not crop it as `crop` says.
@@ -135,7 +132,6 @@ class ImageEncoder(Encoder):
     """
 
     uses_gpu = True
-    of_run = False
     over_crops: ClassVar[Literal["mean", "max"]] = "mean"
     role: ClassVar[str] = ROLES[0]
     options: ClassVar[Mapping[str, Sequence[str]]] = {"role": ROLES}
@@ -189,24 +185,6 @@ class ImageEncoder(Encoder):
         return {name: getattr(rows.reshape(n, c, -1), self.over_crops)(axis=1) for name, rows in flat.items()}
 
 
-IMAGE_ENCODERS: EncoderRegistry[type[ImageEncoder]] = EncoderRegistry(
-    "image encoder",
-    "seesay.image_encoders",
-    modules={
-        "seesay.encoders.images.efficientnet": [
-            *(f"efficientnet-lite{number}{bits}" for bits in ("", "-int8") for number in range(3)),
-            "efficientnet-lite0-stages",
-        ],
-        "seesay.encoders.images.concepts": ["concepts", "concepts-regions"],
-        "seesay.encoders.images.instances": ["instances"],
-        "seesay.encoders.images.base": [PRECOMPUTED],
-        "seesay.encoders.towers": [OPEN_CLIP, TIMM],
-    },
-)
-register_image_encoder = IMAGE_ENCODERS.register
-"""Return a decorator that registers an `ImageEncoder` under the `kind` by which recipes name it."""
-
-
 @register_image_encoder(PRECOMPUTED)
 class PrecomputedEncoder(ImageEncoder):
     """Precomputed features that come with a corpus; `is` names what computed them."""
@@ -228,7 +206,8 @@ class PrecomputedEncoder(ImageEncoder):
 @lru_cache(maxsize=8)
 def kept_encoder(settings: EncoderSettings, device: str, run: Path | None) -> ImageEncoder:
     """Load an image encoder, or return the cached one."""
-    encoder = IMAGE_ENCODERS[settings.kind].load(settings, device, run)
+    found = cast("type[ImageEncoder]", IMAGE_ENCODERS[settings.kind])
+    encoder = found.load(settings, device, run)
     encoder.settings = settings
     return encoder
 
@@ -249,18 +228,3 @@ def load_image_encoder(encoder: AnyEncoder, device: str = "cpu", run: Path | Non
     settings = IMAGE_ENCODERS.checked(encoder)
     is_kept = settings.get("tuned") or not IMAGE_ENCODERS[settings.kind].of_run
     return (kept_encoder if is_kept else kept_encoder.__wrapped__)(settings, device, run)
-
-
-def list_encoders(registry: EncoderRegistry[Any] = IMAGE_ENCODERS) -> list[tuple[str, str]]:
-    """List the encoders of a registry, such as SENTENCE_ENCODERS, with a line about each.
-
-    Example:
-        >>> dict(list_encoders())["{kind: efficientnet-lite0, crops: ten}"]
-        "the same, ten crops averaged (the papers' protocol)"
-    """
-    listed = []
-    for kind in sorted(registry):
-        first_line = (registry[kind].__doc__ or "").partition("\n")[0].rstrip(".")
-        for own, line in (registry[kind].variants or {"": first_line}).items():
-            listed.append((f"{{kind: {kind}, {own}}}" if own else kind, line))
-    return listed

@@ -20,25 +20,18 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from seesay.arrays import Pixels
-from seesay.encoders.images.base import (
-    TEN,
-    Arrays,
-    ImageEncoder,
-    load_image_encoder,
-    register_image_encoder,
-    squares_of,
-)
+from seesay.data.files import RUN, WEIGHTS
+from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, load_image_encoder, squares_of
 from seesay.encoders.images.efficientnet import LITE, LiteEncoder
 from seesay.encoders.images.tuned import BASE, metadata, tuned_file
 from seesay.encoders.proposals import SIDE, describe_regions, diverse_regions
-from seesay.encoders.settings import EncoderSettings
+from seesay.encoders.settings import EncoderSettings, register_image_encoder
 from seesay.errors import SeesayError, first_line
 from seesay.paths import read_small_json
 from seesay.text.concepts import FILE as CONCEPTS
 
 CONCEPT_ENCODERS = ("concepts", "concepts-regions")
 REGIONS = 50  # the paper's r, the whole image among them
-_RUN, _WEIGHTS = "run.json", "weights.safetensors"  # in a run's folder
 _CROPS_AT_ONCE = 32  # that the network sees
 _IMAGES_AT_ONCE = 256  # whose regions a head scores
 
@@ -68,7 +61,7 @@ class StoredHead(NamedTuple):
                 f"encoders=[…, {{kind: {settings.kind}, run: RUN}}]; `seesay train concepts --out RUN` makes "
                 "one."
             )
-        path = tuned_file(tuned, run) if tuned else Path(source) / _WEIGHTS
+        path = tuned_file(tuned, run) if tuned else Path(source) / WEIGHTS
         about = about_head(settings, run)
         try:
             arrays, instances = tuple(about["arrays"].split(",")), int(about.get("instances", "0"))
@@ -226,7 +219,7 @@ def about_head(encoder: EncoderSettings, folder: Path | None) -> dict[str, str]:
     run = Path(encoder.get("run"))
     try:
         (run / CONCEPTS).stat()
-        config = read_small_json(run / _RUN)
+        config = read_small_json(run / RUN)
         numbers = {key: str(config["matcher"].get(key) or 0) for key in ("folds", "instances")}
         return {BASE: json.dumps(config["encoders"][0]), "arrays": ",".join(config["arrays"]), **numbers}
     except (OSError, ValueError, LookupError, TypeError, AttributeError):

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 
 from seesay.arrays import Pixels
-from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, Network, register_image_encoder
+from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, Network
 from seesay.encoders.images.tuned import tuned_file
-from seesay.encoders.settings import EncoderSettings, included_file, package_folder
+from seesay.encoders.settings import EncoderSettings, included_file, package_folder, register_image_encoder
 from seesay.errors import SeesayError
 from seesay.onnx import Packaged, Session
 

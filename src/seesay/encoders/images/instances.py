@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.arrays import Pixels
-from seesay.encoders.images.base import Arrays, ImageEncoder, register_image_encoder, squares_of
+from seesay.encoders.images.base import Arrays, ImageEncoder, squares_of
 from seesay.encoders.images.efficientnet import DIMS, LITE, lite_network
 from seesay.encoders.proposals import SIDE, describe_regions, diverse_regions
-from seesay.encoders.settings import EncoderSettings
+from seesay.encoders.settings import EncoderSettings, register_image_encoder
 
 INSTANCES = "instances"
 VERSION = 1

@@ -1,1 +1,1 @@
-"""Sentence encoders: one file each; `SENTENCE_ENCODERS` imports every module of this package."""
+"""Sentence encoders, one family in each file; `SENTENCE_ENCODERS` lists them."""

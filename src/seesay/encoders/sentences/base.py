@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from seesay.arrays import Ints, Vectors
-from seesay.encoders.settings import OPEN_CLIP, AnyEncoder, Encoder, EncoderRegistry, EncoderSettings
+from seesay.encoders.settings import (
+    SENTENCE_ENCODERS,
+    AnyEncoder,
+    Encoder,
+    EncoderSettings,
+)
 from seesay.errors import SeesayError
 from seesay.paths import file_digest, replacing, unusable
 from seesay.progress import progress, tell
@@ -67,22 +72,6 @@ class SentenceEncoder(Encoder, ABC):
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Compute vectors of sentences, (m, dim)."""
-
-
-SENTENCE_ENCODERS: EncoderRegistry[type[SentenceEncoder]] = EncoderRegistry(
-    "sentence encoder",
-    "seesay.sentence_encoders",
-    modules={
-        "seesay.encoders.sentences.word_vectors": ["mean"],
-        "seesay.encoders.sentences.fisher": ["gmm", "lmm", "hglmm", "gmm+hglmm"],
-        "seesay.encoders.sentences.minilm": ["minilm", "minilm-int8"],
-        "seesay.encoders.sentences.quick_thought": ["quick-thought"],
-        "seesay.encoders.sentences.given": ["vectors"],
-        "seesay.encoders.towers": [OPEN_CLIP],
-    },
-)
-register_sentence_encoder = SENTENCE_ENCODERS.register
-"""Return a decorator that registers a `SentenceEncoder`; a `FittedEncoder` is fitted to a train split."""
 
 
 @dataclass(frozen=True)
@@ -256,7 +245,7 @@ def fit_sentence_encoder(
         (1, 2)
     """
     settings = SENTENCE_ENCODERS.checked(encoder)
-    found = SENTENCE_ENCODERS[settings.kind]
+    found = cast("type[SentenceEncoder]", SENTENCE_ENCODERS[settings.kind])
     if not issubclass(found, FittedEncoder):
         return found.load(settings, None)
     fitted = found(settings)
@@ -310,7 +299,7 @@ def load_sentence_encoder(encoder: AnyEncoder, run: Path | None = None) -> Sente
         True
     """
     settings = SENTENCE_ENCODERS.checked(encoder)
-    found, name = SENTENCE_ENCODERS[settings.kind], settings.title
+    found, name = cast("type[SentenceEncoder]", SENTENCE_ENCODERS[settings.kind]), settings.title
     if not issubclass(found, FittedEncoder):
         return found.load(settings, run)
     if run is None:

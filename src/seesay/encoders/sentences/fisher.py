@@ -15,9 +15,9 @@ from typing import TypeVar
 import numpy as np
 
 from seesay.arrays import Floats, Ints, Mask, Vectors
-from seesay.encoders.sentences.base import Tensors, register_sentence_encoder
+from seesay.encoders.sentences.base import Tensors
 from seesay.encoders.sentences.word_vectors import Bags, WordFeatures
-from seesay.encoders.settings import EncoderSettings
+from seesay.encoders.settings import EncoderSettings, register_sentence_encoder
 from seesay.errors import SeesayError
 from seesay.progress import progress
 

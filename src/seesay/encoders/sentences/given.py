@@ -12,8 +12,8 @@ import numpy as np
 from seesay.arrays import Vectors
 from seesay.data.features import load_array
 from seesay.data.texts import composed
-from seesay.encoders.sentences.base import SentenceEncoder, register_sentence_encoder
-from seesay.encoders.settings import VECTORS, EncoderSettings
+from seesay.encoders.sentences.base import SentenceEncoder
+from seesay.encoders.settings import VECTORS, EncoderSettings, register_sentence_encoder
 from seesay.errors import SeesayError
 from seesay.paths import file_digest, home_expanded, unusable
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from seesay.arrays import Vectors
-from seesay.encoders.sentences.base import SentenceEncoder, register_sentence_encoder
-from seesay.encoders.settings import EncoderSettings, included_file
+from seesay.encoders.sentences.base import SentenceEncoder
+from seesay.encoders.settings import EncoderSettings, included_file, register_sentence_encoder
 from seesay.onnx import Packaged, Session
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from seesay.arrays import Ints, Vectors
-from seesay.encoders.sentences.base import FittedEncoder, Tensors, register_sentence_encoder
+from seesay.encoders.sentences.base import FittedEncoder, Tensors
 from seesay.encoders.sentences.word_vectors import DIM, Bags
+from seesay.encoders.settings import register_sentence_encoder
 from seesay.errors import SeesayError
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 
 from seesay.arrays import Ints, Mask, Vector, Vectors
-from seesay.encoders.sentences.base import FittedEncoder, register_sentence_encoder
-from seesay.encoders.settings import EncoderSettings, package_folder
+from seesay.encoders.sentences.base import FittedEncoder
+from seesay.encoders.settings import EncoderSettings, package_folder, register_sentence_encoder
 from seesay.errors import SeesayError
 from seesay.paths import home_expanded
 from seesay.text.tokens import tokenize

@@ -12,7 +12,7 @@ import pytest
 from seesay.errors import SeesayError
 from seesay.recipes.files import included_recipes
 from seesay.recipes.load import load_recipe, settings_digest
-from seesay.results.rows import (
+from seesay.results.records import (
     Row,
     encoder_and_crops,
     read_rows,

@@ -21,7 +21,8 @@ from seesay.matchers.base import EmbeddingMatcher, PairMatcher
 from seesay.matchers.settings import MATCHERS, MatcherInputs, MatcherSettings
 from seesay.paths import replacing, unusable
 from seesay.recipes.schema import Recipe
-from seesay.runs.config import RUN, WEIGHTS, RunConfig
+from seesay.runs.config import RunConfig
+from seesay.runs.folder import RUN, WEIGHTS
 from seesay.runs.prepare import PreparedSentences
 from seesay.text.vocabulary import Vocabulary
 

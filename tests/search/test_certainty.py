@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.mixture import GaussianMixture
 
-from seesay.runs.calibration import ScoreMixture
+from seesay.search.certainty import USUAL_UNIT, ScoreMixture, best_is_right, unrelated_sentences, usual_unit
 
 UNIT = 0.06
 
@@ -78,3 +78,32 @@ def test_scores_have_no_unit_of_their_own(scale: float, shift: float) -> None:
     odds = ScoreMixture.fit(scores, UNIT).log_odds(scores)
     moved = ScoreMixture.fit(scale * scores + shift, scale * UNIT).log_odds(scale * scores + shift)
     np.testing.assert_allclose(moved, odds, atol=1e-6)
+
+
+def test_the_unit_is_the_spread_of_a_usual_sentence() -> None:
+    draw = np.random.default_rng(0)
+    spreads = draw.uniform(0.05, 0.15, 101)
+    scores = draw.normal(size=(5000, 101)) * spreads
+    assert usual_unit(scores) == pytest.approx(np.median(spreads), rel=0.02)
+
+
+def test_few_or_equal_scores_have_a_unit_above_zero() -> None:
+    assert usual_unit(np.ones((1, 5))) == pytest.approx(USUAL_UNIT, rel=0.05)
+    assert usual_unit(np.ones((1000, 5))) > 0
+
+
+def test_unrelated_sentences_are_distinct() -> None:
+    sentences = unrelated_sentences()
+    assert len(sentences) == len(set(sentences)) >= 200
+    assert all(sentence == sentence.strip() != "" for sentence in sentences)
+
+
+@given(st.floats(-10, 10), st.floats(0, 8), st.integers(1, 10**7))
+def test_the_best_answer_is_more_probable_if_it_stands_out_and_less_among_many(
+    log_odds: float, standing: float, images: int
+) -> None:
+    found = best_is_right(log_odds, standing, images)
+    assert 0 <= found <= 1
+    assert best_is_right(log_odds + 1, standing, images) >= found
+    assert best_is_right(log_odds, standing + 1, images) >= found
+    assert best_is_right(log_odds, standing, 10 * images) <= found

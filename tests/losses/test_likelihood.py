@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from seesay.losses.base import Batch
+from seesay.losses.likelihood import MultiLabelLoss
 from seesay.losses.margin import MeanOver, PairMarginLoss, scores_near_margin
-from seesay.losses.pairs import MultiLabelLoss
 from seesay.matchers.base import PairMatcher
 from seesay.matchers.sentences import Sentences
 
