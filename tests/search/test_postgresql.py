@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -40,10 +41,23 @@ def vectors() -> NDArray[np.float32]:
     return drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
 
 
+class Noting(postgresql.ConnectionPool):
+    """A pool that keeps what the server says."""
+
+    said: ClassVar[list[str]] = []
+
+    def __init__(self, *arguments: object, **options: object) -> None:
+        super().__init__(*arguments, **options, configure=self.listen)
+
+    def listen(self, connection: psycopg.Connection) -> None:
+        connection.add_notice_handler(lambda notice: self.said.append(notice.message_primary or ""))
+
+
 @pytest.fixture(scope="module")
 def graph(vectors: NDArray[np.float32], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """Images with a graph, of which every hundredth is in a folder of its own."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(postgresql, "ConnectionPool", Noting)
         patch.setattr(DatabaseStore, "graph_from", 1000)
         store = create_store(place("postgresql", tmp_path_factory.mktemp("unused")), "noise", "1", DIM)
         put(store, vectors)
@@ -107,6 +121,11 @@ def test_photos_are_written_with_a_few_statements_however_many_they_are(
         put(store, vectors[:500])
         assert len(asked) < 25
         assert store.count("image") == 500
+
+
+def test_the_graph_is_built_in_memory(graph: Store) -> None:
+    assert graph.count("image") == COUNT
+    assert [line for line in Noting.said if "maintenance_work_mem" in line] == []
 
 
 def test_the_graph_is_built_once(graph: Store) -> None:

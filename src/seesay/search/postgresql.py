@@ -45,7 +45,8 @@ _CONNECTION: dict[str, Any] = {
     "prepare_threshold": None,
     "connect_timeout": _CONNECT_SECONDS,
 }
-_BUILD_BYTES = 2 << 30  # that the server may use to build a graph
+_BUILD_BYTES = 2 << 30  # that the server may use to build a graph, or its own maintenance_work_mem if larger
+_FIXED_BYTES, _LINK_BYTES = 4 << 20, 800  # of a graph in memory; the latter of a vector, beside its numbers
 _MOST_DIMENSIONS = 4000  # of half precision in a graph of pgvector
 _NEEDS = (0, 8)  # version of pgvector: iterative scans
 _NAME = re.compile("[a-z][a-z0-9_]{0,39}")
@@ -322,12 +323,14 @@ class DatabaseStore(Store):
         count = self.count(kind)
         if count < self.graph_from:
             return
-        memory = min(_BUILD_BYTES, max(64 << 20, count * (2 * self.dim + 400)))
-        build = self._database.transaction(
-            "READ WRITE", 0, self._sole, maintenance_work_mem=f"{memory >> 10}kB"
-        )
-        with build as connection:
+        needed = _FIXED_BYTES + count * (2 * self.dim + _LINK_BYTES)  # without which building takes hours
+        with self._database.transaction("READ WRITE", 0, self._sole) as connection:
             if connection.execute(f"SELECT to_regclass('graph_{kind}')").fetchone() == (None,):
+                connection.execute(
+                    "SELECT set_config('maintenance_work_mem', least(?, greatest(?, pg_size_bytes("
+                    "current_setting('maintenance_work_mem')))) / 1024 || 'kB', true)",
+                    (needed, _BUILD_BYTES),
+                )
                 connection.execute(
                     f"CREATE INDEX graph_{kind} ON vectors USING hnsw (data halfvec_ip_ops) "
                     f"WITH (m = {_LINKS}, ef_construction = {_EF_CONSTRUCTION}) WHERE kind = '{kind}'"
