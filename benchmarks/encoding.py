@@ -36,8 +36,8 @@ from torch import Tensor, nn
 
 from benchmarks._harness import arguments, peak_mib, report
 from seesay.data.corpus import CorpusImage
-from seesay.data.files import walk_files
 from seesay.data.images import MemorySource, decode
+from seesay.data.walk import walk_files
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.efficientnet import load_lite
 from seesay.encoders.images.encode import encode_images, fill_stores

@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 from benchmarks._harness import arguments, peak_mib, report
 from benchmarks.ranking import loop
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
-from seesay.metrics.bootstrap import RESAMPLES, RetrievalSample, compare, intervals
+from seesay.metrics.bootstrap import RESAMPLES, RetrievalSample, intervals
 from seesay.metrics.ranks import Ranks
 from seesay.metrics.recall import metrics_of
+from seesay.metrics.significance import compare
 from seesay.protocols.subject import ExternalScores
 
 IMAGES, PER_IMAGE = 5_000, 5

@@ -24,9 +24,10 @@ from seesay.search.filters import Filter
 from seesay.search.query import Query
 from seesay.text.chunker import noun_phrases
 from seesay.text.concepts import content_words
+from seesay.text.spelling import unknown_words
 from seesay.text.tokens import replace_words
 from seesay.text.vocabulary import Vocabulary
-from seesay.text.words import unknown_words, words_or_signs
+from seesay.text.words import words_or_signs
 from seesay.web.routes import end_of
 from seesay.web.security import host_allowed
 from tests.data.readers.conftest import jpeg

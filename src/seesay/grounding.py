@@ -27,9 +27,9 @@ from seesay.runs.load import load_run
 from seesay.runs.prepare import PreparedSentences
 from seesay.runs.run import Run
 from seesay.text.chunker import Chunk, noun_phrases
+from seesay.text.spelling import is_word
 from seesay.text.tokens import tokenize
 from seesay.text.vocabulary import UNKNOWN
-from seesay.text.words import is_word
 
 GROUND_RUN = "seesay-ground"
 _JUDGE_RUN = "seesay-small"

@@ -8,8 +8,9 @@ import pytest
 from PIL import Image
 
 from seesay.data.decoders import PHOTOS
-from seesay.data.files import CAN_READ_RAW, IMAGE_SUFFIXES, unread_lines
+from seesay.data.formats import CAN_READ_RAW, IMAGE_SUFFIXES
 from seesay.data.images import EncodedImage, decode, file_format
+from seesay.data.walk import unread_lines
 from seesay.errors import ImageError, install_command
 from seesay.paths import open_file
 from seesay.search import Index

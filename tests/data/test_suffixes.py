@@ -8,7 +8,7 @@ import pillow_heif
 import pytest
 from PIL import Image
 
-from seesay.data.files import FORMATS, IMAGE_SUFFIXES, unread_kind
+from seesay.data.formats import FORMATS, IMAGE_SUFFIXES, unread_kind
 from seesay.data.images import EncodedImage, decode
 from seesay.data.readers import read_corpus
 from seesay.errors import ImageError

@@ -11,8 +11,9 @@ from sklearn.metrics import average_precision_score
 
 from seesay.errors import SeesayError
 from seesay.metrics import auc, average_precision
-from seesay.metrics.bootstrap import compare, intervals
+from seesay.metrics.bootstrap import intervals
 from seesay.metrics.precision import PrecisionSample, precisions_of_targets
+from seesay.metrics.significance import compare
 
 SHAPES = hnp.array_shapes(min_dims=2, max_dims=2, max_side=12)
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seesay.data import files
-from seesay.data.files import IMAGE_SUFFIXES, RAW_SUFFIXES
+from seesay.data import formats
+from seesay.data.formats import IMAGE_SUFFIXES, RAW_SUFFIXES
 from seesay.data.images import DecodedImage
 from seesay.errors import ImageError, QueryError, SeesayError, UnavailableImageError
 from seesay.search import folder_images
@@ -140,10 +140,10 @@ def test_photos_of_an_extra_that_is_not_installed_any_more_are_kept(
     (photos / "trip").mkdir()
     shutil.copyfile(photos / "red.png", photos / "trip" / "camera.dng")  # as if this were one
     with Index.create(tmp_path / "index", Colours()) as index:
-        monkeypatch.setattr(files, "IMAGE_SUFFIXES", IMAGE_SUFFIXES | {".dng"})
+        monkeypatch.setattr(formats, "IMAGE_SUFFIXES", IMAGE_SUFFIXES | {".dng"})
         index.update_images(photos)
         before = index.count("image")
-        monkeypatch.setattr(files, "IMAGE_SUFFIXES", IMAGE_SUFFIXES - RAW_SUFFIXES)
+        monkeypatch.setattr(formats, "IMAGE_SUFFIXES", IMAGE_SUFFIXES - RAW_SUFFIXES)
         monkeypatch.setattr(
             folder_images, "unread_kind", lambda name: "raw" if name.endswith(".dng") else None
         )

@@ -197,7 +197,7 @@ def print_training(
 
 def print_update(place: str, report: UpdateReport, added: int, images: int, sentences: int) -> None:
     """Print what `seesay index` did, with `added` sentences, and what the index holds now."""
-    from seesay.data.files import unread_lines
+    from seesay.data.walk import unread_lines
 
     counts = {name: getattr(report, name) for name in ("added", "changed", "moved", "deleted", "unchanged")}
     changes = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing new"

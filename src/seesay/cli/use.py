@@ -262,7 +262,7 @@ def _query(text: str, where: str | None) -> tuple[Query | None, str | None]:
     The query is None if there are only conditions. The name of an image file means that image, whatever signs
     it contains.
     """
-    from seesay.data.files import is_image
+    from seesay.data.formats import is_image
     from seesay.search import Query
     from seesay.search.filters import split_typed
 

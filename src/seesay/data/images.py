@@ -29,7 +29,7 @@ from PIL import ExifTags, Image, UnidentifiedImageError
 
 from seesay.data.colours import is_converted_alike
 from seesay.data.exif import facts_of
-from seesay.data.files import FORMATS, RAW_SUFFIXES, SIGNATURE_BYTES, format_of
+from seesay.data.formats import FORMATS, RAW_SUFFIXES, SIGNATURE_BYTES, format_of
 from seesay.data.pixels import decode_jpeg, to_rgb, turned
 from seesay.data.raw import developed, is_raw
 from seesay.errors import ImageError, UnavailableImageError, first_line

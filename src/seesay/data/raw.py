@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from PIL import ExifTags, Image
 
-from seesay.data.files import CAN_READ_RAW, RAW_SUFFIXES
+from seesay.data.formats import CAN_READ_RAW, RAW_SUFFIXES
 from seesay.errors import ImageError
 
 if TYPE_CHECKING:

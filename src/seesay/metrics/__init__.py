@@ -6,11 +6,12 @@ In rankings, ties count against the query, so that a constant scorer gains nothi
 `auc` treat tied scores as equal. NaN scores raise an error.
 """
 
-from seesay.metrics.bootstrap import Interval, PairedTest, bootstrap, paired_test
+from seesay.metrics.bootstrap import Interval, bootstrap
 from seesay.metrics.grounding_recall import grounding_recall
 from seesay.metrics.precision import auc, average_precision
 from seesay.metrics.ranks import NO_ANSWER, Ranks, embedding_ranks, ranks
 from seesay.metrics.recall import RetrievalMetrics, mean_rank, median_rank, recall_at_k, retrieval_metrics
+from seesay.metrics.significance import PairedTest, paired_test
 
 __all__ = [
     "NO_ANSWER",

@@ -11,17 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAli
 from pydantic import BaseModel, ConfigDict, JsonValue, PrivateAttr, StrictFloat, StrictInt, ValidationError
 
 from seesay.errors import SeesayError
-from seesay.metrics.bootstrap import (
-    RESAMPLES,
-    SWAPS,
-    Interval,
-    PairedTest,
-    Sample,
-    compare,
-    intervals,
-    mean_metrics,
-)
+from seesay.metrics.bootstrap import RESAMPLES, Interval, Sample, intervals, mean_metrics
 from seesay.metrics.grounding_recall import IoU, PhraseBoxes
+from seesay.metrics.significance import SWAPS, PairedTest, compare
 from seesay.registry import Registry
 from seesay.settings import describe
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-from seesay.data.files import RUN as RUN
-from seesay.data.files import WEIGHTS as WEIGHTS
+from seesay.data.walk import RUN as RUN
+from seesay.data.walk import WEIGHTS as WEIGHTS
 from seesay.errors import SeesayError, did_you_mean
 from seesay.paths import home_expanded
 

@@ -49,8 +49,8 @@ from seesay.runs.prepare import (
     read_texts,
     recipe_encoders,
 )
+from seesay.text.spelling import corrections, unknown_words
 from seesay.text.vocabulary import Vocabulary
-from seesay.text.words import corrections, unknown_words
 
 if TYPE_CHECKING:
     from torch import nn

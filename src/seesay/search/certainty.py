@@ -32,7 +32,6 @@ USUAL_UNIT = 0.05
 """Standard deviation of an unrelated sentence's scores over a gallery of which nothing is known."""
 
 _PRIOR_IMAGES = 20  # weight of the priors, as a number of images
-_UNRELATED = Path(__file__).with_name("unrelated.txt")
 
 # Chosen on the nouns of Flickr8k's val split: images whose sentences have the noun, against the others.
 _PRIOR_SHARE = 0.05  # of images that show what is asked for
@@ -54,7 +53,7 @@ itself. Fitted to the best answers of seesay-small to 212 photographs of everyda
 @lru_cache(maxsize=1)
 def unrelated_sentences() -> tuple[str, ...]:
     """Return 202 sentences about various things, most of which a gallery does not show."""
-    return tuple(_UNRELATED.read_text(encoding="utf-8").splitlines())
+    return tuple(Path(__file__).with_name("unrelated.txt").read_text(encoding="utf-8").splitlines())
 
 
 def usual_unit(scores: NDArray[np.floating]) -> float:

@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.files import INDEX
+from seesay.data.walk import INDEX
 from seesay.encoders.stores import in_threads
 from seesay.errors import SeesayError
 from seesay.paths import (

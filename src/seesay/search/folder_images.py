@@ -9,17 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from seesay.data.files import (
-    EXCLUDED,
-    IMAGE_SUFFIXES,
-    LEFT_OUT,
-    is_image,
-    pattern_of,
-    unread_kind,
-    unread_lines,
-    walk_files,
-)
+from seesay.data.formats import IMAGE_SUFFIXES, is_image, unread_kind
 from seesay.data.images import FileSource
+from seesay.data.walk import EXCLUDED, LEFT_OUT, pattern_of, unread_lines, walk_files
 from seesay.errors import SeesayError
 from seesay.paths import is_folder
 from seesay.seal import seal

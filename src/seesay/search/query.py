@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.arrays import Vector
-from seesay.data.files import IMAGE_SUFFIXES, unread_kind
+from seesay.data.formats import IMAGE_SUFFIXES, unread_kind
 from seesay.data.images import DecodedImage, EncodedImage, FileSource
 from seesay.data.texts import LONE_SURROGATE, composed
 from seesay.errors import ImageError, QueryError

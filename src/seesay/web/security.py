@@ -218,10 +218,7 @@ def host_allowed(header: str, hosts: Collection[str]) -> bool:
     (True, False)
     """
     name = header.strip().lower()
-    if name.startswith("["):
-        name = name[1:].partition("]")[0]
-    else:
-        name = name.partition(":")[0].rstrip(".")
+    name = name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0].rstrip(".")
     below = tuple(each[1:] for each in hosts if each.startswith("*."))
     return name in hosts or name.endswith(below) or _address(name) is not None
 

@@ -14,10 +14,11 @@ import numpy as np
 from PIL import Image
 
 from seesay.data.corpus import Corpus, canonical_split
-from seesay.data.files import ARCHIVE, unpacking, unread_kind, walk_files
+from seesay.data.formats import ARCHIVE, unpacking, unread_kind
 from seesay.data.images import FileSource, MemorySource, Source, content_key
 from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.table_files import tables_in
+from seesay.data.walk import walk_files
 from seesay.errors import SeesayError
 from seesay.paths import home_expanded
 from seesay.registry import Registry

@@ -9,17 +9,9 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from seesay.data.corpus import Issues, Omission
-from seesay.data.files import (
-    ARCHIVE,
-    IMAGE_SUFFIXES,
-    LEFT_OUT,
-    LINK_OUT,
-    is_image,
-    unpacking,
-    unread_kind,
-    walk_files,
-)
+from seesay.data.formats import ARCHIVE, IMAGE_SUFFIXES, is_image, unpacking, unread_kind
 from seesay.data.images import FileSource
+from seesay.data.walk import LEFT_OUT, LINK_OUT, walk_files
 
 AMBIGUOUS = "several files of one name, the first taken"
 OUTSIDE = "absolute path outside of the corpus, ignored (--allow-outside takes it)"

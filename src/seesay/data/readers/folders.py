@@ -14,11 +14,12 @@ from itertools import islice
 from pathlib import Path, PurePath
 
 from seesay.data.corpus import canonical_split, split_in_name
-from seesay.data.files import is_image, walk_files
+from seesay.data.formats import is_image
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import MALFORMED_LINE, UNKNOWN_IMAGE, CorpusBuilder
 from seesay.data.readers.table_files import tables_in
 from seesay.data.texts import read_json, read_lines
+from seesay.data.walk import walk_files
 from seesay.errors import SeesayError
 
 _TEXTS = (".txt", ".caption", ".cap", ".json")

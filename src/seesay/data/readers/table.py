@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 
 from seesay.data.corpus import Omission, canonical_split, split_in_name
 from seesay.data.features import id_text
-from seesay.data.files import walk_files
 from seesay.data.images import MemorySource, content_key
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import MALFORMED_LINE, CorpusBuilder
 from seesay.data.readers.table_files import TableFormat, suffix_of, tables_in, without_number
 from seesay.data.texts import json_or_none
+from seesay.data.walk import walk_files
 from seesay.errors import SeesayError
 
 SEVERAL_IN_ONE = "caption with '|', kept as one; give each of several a row or a column"

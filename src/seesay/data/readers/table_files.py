@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from seesay.data.corpus import Issues
-from seesay.data.files import IMAGE_SUFFIXES
+from seesay.data.formats import IMAGE_SUFFIXES
 from seesay.data.readers.builder import ABSENT, MALFORMED_LINE
 from seesay.data.texts import (
     check_expansion,

@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from seesay.arrays import Pixels
-from seesay.data.files import RUN, WEIGHTS
+from seesay.data.walk import RUN, WEIGHTS
 from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, load_image_encoder, squares_of
 from seesay.encoders.images.efficientnet import LITE, LiteEncoder
 from seesay.encoders.images.tuned import BASE, metadata, tuned_file

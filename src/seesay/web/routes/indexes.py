@@ -7,7 +7,7 @@ from pathlib import Path
 from fastapi import APIRouter, HTTPException
 
 from seesay import __version__
-from seesay.data.files import unread_lines
+from seesay.data.walk import unread_lines
 from seesay.errors import SeesayError
 from seesay.web import log_line
 from seesay.web.answers import Faults, Status, UpdateState, failures

@@ -6,8 +6,9 @@ from scipy import stats
 
 from seesay.errors import SeesayError
 from seesay.metrics import paired_test
-from seesay.metrics.bootstrap import RetrievalSample, compare
+from seesay.metrics.bootstrap import RetrievalSample
 from seesay.metrics.ranks import Ranks
+from seesay.metrics.significance import compare
 from tests.metrics.test_bootstrap import drawn, plain_figures, sample
 
 MR = "mR"
