@@ -107,6 +107,21 @@ def test_a_graph_finds_what_comparing_every_vector_finds(
     assert np.mean(shares) >= RECALL
 
 
+def test_among_many_vectors_the_search_of_the_graph_goes_on(
+    graph: Store, vectors: NDArray[np.float32], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgresql, "_EF_SEARCH", 20)
+    monkeypatch.setattr(postgresql, "_MOST_EF", 20)
+    queries = np.random.default_rng(2).standard_normal((50, DIM)).astype(np.float32)
+    right = list[int]()
+    with closing(create_store(tmp_path / "index", "noise", "1", DIM)) as exact:
+        put(exact, vectors)
+        for large in (COUNT, COUNT - 1):
+            monkeypatch.setattr(postgresql, "_LARGE", large)
+            right.append(sum(len(best(exact, query).keys() & best(graph, query).keys()) for query in queries))
+    assert right[1] > right[0]
+
+
 def test_photos_are_written_with_a_few_statements_however_many_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vectors: NDArray[np.float32]
 ) -> None:

@@ -33,8 +33,9 @@ from seesay.search.tables import AMONG_IDS, AMONG_TEXTS, TABLES, Connection, Kin
 VERSION = "seesay 3"
 """Of the tables, in the comment of their schema; others are rejected."""
 
-_LINKS, _EF_CONSTRUCTION, _EF_SEARCH = 16, 200, 400  # of the graph
-_MOST_EF = 1000  # of pgvector
+_LINKS, _EF_CONSTRUCTION = 16, 200  # of the graph
+_EF_SEARCH, _MOST_EF = 400, 1000  # the latter is pgvector's limit
+_LARGE = 300_000  # vectors, among which more must be visited for a recall@10 of 0.95
 _FILTERS = 16  # whose few matches are known until the index changes
 _CONNECTIONS = 8  # at most
 _SECONDS = 60  # that a statement may take
@@ -359,14 +360,17 @@ class DatabaseStore(Store):
 
     def _in_graph(self, kind: Kind, query: NDArray[np.float32], count: int, where: Filter) -> Ranked:
         """Search the graph in half precision, and score twice as many as are wanted with the full query."""
-        width = min(max(_EF_SEARCH, 2 * count), _MOST_EF)
+        is_large = self.count(kind) > _LARGE
+        width = _MOST_EF if is_large else min(max(_EF_SEARCH, 2 * count), _MOST_EF)
         settings: dict[str, object] = {"hnsw.ef_search": width, "hnsw.iterative_scan": "relaxed_order"}
+        # After as many results as its width, pgvector searches once more, and gives the next best first.
+        wanted = 2 * count + (width if is_large and not where.values else 0)
         near = (
             f"SELECT items.id, data FROM {_JOINED} WHERE vectors.kind = '{kind}' AND {where.sql} "
             "ORDER BY data <#> ?::vector::halfvec LIMIT ?"
         )
         with self._database.transaction("READ ONLY", _SECONDS, None, **settings) as connection:
-            values = (*where.values, str(query.tolist()), 2 * count)
+            values = (*where.values, str(query.tolist()), wanted)
             return _scored(connection, near, values, query, count)
 
     def thumbnail(self, key: str) -> bytes | None:
