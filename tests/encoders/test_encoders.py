@@ -13,8 +13,7 @@ import yaml
 
 import seesay.encoders
 from seesay.encoders import IMAGE_ENCODERS, load_image_encoder
-from seesay.encoders.regions import checked_encoder, role_of
-from seesay.encoders.settings import EncoderSettings
+from seesay.encoders.settings import EncoderSettings, checked_encoder, role_of
 from seesay.errors import SeesayError
 
 PLUGIN = '''

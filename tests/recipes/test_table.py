@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seesay.encoders.regions import role_of
+from seesay.encoders.settings import role_of
 from seesay.errors import SeesayError
 from seesay.protocols.base import PROTOCOLS
 from seesay.recipes.files import included_recipes

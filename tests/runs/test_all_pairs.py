@@ -22,7 +22,7 @@ from seesay.matchers.two_branch import SimilarityNetwork
 from seesay.protocols.evaluate import measure
 from seesay.protocols.subject import RunSubject
 from seesay.recipes.load import load_recipe
-from seesay.runs import trained
+from seesay.runs import torch_backend
 from seesay.runs.export import export_run
 from seesay.runs.inputs import Inputs
 from seesay.runs.onnx_backend import OnnxBackend, score_all_pairs
@@ -206,7 +206,7 @@ def test_pytorch_scores_the_pairs_of_an_exported_run_where_it_is_installed(
     scores = exported.score_prepared(features, texts)
     assert isinstance(exported.backend, OnnxBackend)
     with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(trained, "load_matcher", Mock(side_effect=SeesayError("no such matcher")))
+        elsewhere.setattr(torch_backend, "load_matcher", Mock(side_effect=SeesayError("no such matcher")))
         exported.prefer_pytorch()
     assert isinstance(exported.backend, OnnxBackend)
     exported.prefer_pytorch()

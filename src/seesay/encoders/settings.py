@@ -270,12 +270,10 @@ def list_encoders(registry: EncoderRegistry[Any] = IMAGE_ENCODERS) -> list[tuple
         >>> dict(list_encoders())["{kind: efficientnet-lite0, crops: ten}"]
         "the same, ten crops averaged (the papers' protocol)"
     """
-
-    def about(encoder: type[Encoder]) -> Mapping[str, str]:
-        return encoder.variants or {"": (encoder.__doc__ or "").partition("\n")[0].rstrip(".")}
-
     return [
         (f"{{kind: {kind}, {own}}}" if own else kind, line)
         for kind, encoder in sorted(registry.items())
-        for own, line in about(encoder).items()
+        for own, line in (
+            encoder.variants or {"": (encoder.__doc__ or "").partition("\n")[0].rstrip(".")}
+        ).items()
     ]

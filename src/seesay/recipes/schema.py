@@ -37,14 +37,14 @@ def _for_pydantic() -> Iterator[None]:
         raise ValueError(str(failure)) from failure
 
 
+@_for_pydantic()
 def _image_encoder(values: object) -> EncoderSettings:
-    with _for_pydantic():
-        return checked_encoder(values).absolute
+    return checked_encoder(values).absolute
 
 
+@_for_pydantic()
 def _sentence_encoder(values: object) -> EncoderSettings | None:
-    with _for_pydantic():
-        return None if values is None else SENTENCE_ENCODERS.checked(values).absolute
+    return None if values is None else SENTENCE_ENCODERS.checked(values).absolute
 
 
 def _dumped(encoder: EncoderSettings | None) -> str | dict[str, str] | None:
