@@ -23,6 +23,9 @@ from platformdirs import user_cache_dir, user_data_dir
 
 from seesay.errors import SeesayError
 
+INDEX, RUN, WEIGHTS = "index.sqlite", "run.json", "weights.safetensors"
+"""Files of indexes and runs, by which their folders are recognised."""
+
 _ABANDONED = 7 * 86_400.0  # seconds; another process may still write to a younger temporary file
 _LONGEST_NAME = 200  # bytes; file systems take 255, with what is added to it
 _MAX_JSON_BYTES = 16 << 20

@@ -1,4 +1,4 @@
-"""Scores as a mixture: against drawn galleries whose right images are known, and a plain computation."""
+"""How probable answers are: mixtures of scores, against a plain computation, and the best answer."""
 
 from __future__ import annotations
 

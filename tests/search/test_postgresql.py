@@ -9,7 +9,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -41,23 +40,10 @@ def vectors() -> NDArray[np.float32]:
     return drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
 
 
-class Noting(postgresql.ConnectionPool):
-    """A pool that keeps what the server says."""
-
-    said: ClassVar[list[str]] = []
-
-    def __init__(self, *arguments: object, **options: object) -> None:
-        super().__init__(*arguments, **options, configure=self.listen)
-
-    def listen(self, connection: psycopg.Connection) -> None:
-        connection.add_notice_handler(lambda notice: self.said.append(notice.message_primary or ""))
-
-
 @pytest.fixture(scope="module")
 def graph(vectors: NDArray[np.float32], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """Images with a graph, of which every hundredth is in a folder of its own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(postgresql, "ConnectionPool", Noting)
         patch.setattr(DatabaseStore, "graph_from", 1000)
         store = create_store(place("postgresql", tmp_path_factory.mktemp("unused")), "noise", "1", DIM)
         put(store, vectors)
@@ -117,7 +103,7 @@ def test_among_many_vectors_the_search_of_the_graph_goes_on(
     with closing(create_store(tmp_path / "index", "noise", "1", DIM)) as exact:
         put(exact, vectors)
         for large in (COUNT, COUNT - 1):
-            monkeypatch.setattr(postgresql, "_LARGE", large)
+            monkeypatch.setattr(postgresql, "_WIDE_FROM", large)
             right.append(sum(len(best(exact, query).keys() & best(graph, query).keys()) for query in queries))
     assert right[1] > right[0]
 
@@ -138,14 +124,35 @@ def test_photos_are_written_with_a_few_statements_however_many_they_are(
         assert store.count("image") == 500
 
 
-def test_the_graph_is_built_in_memory(graph: Store) -> None:
-    assert graph.count("image") == COUNT
-    assert [line for line in Noting.said if "maintenance_work_mem" in line] == []
+@pytest.mark.parametrize(("bytes_", "fits"), [(None, True), (400, False)])
+def test_a_graph_is_built_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bytes_: int | None, fits: bool
+) -> None:
+    said, drawn = list[str](), np.random.default_rng(0).standard_normal((4 * COUNT, DIM))
+
+    class Noting(postgresql.ConnectionPool):
+        def __init__(self, *arguments: object, **options: object) -> None:
+            super().__init__(*arguments, **options, configure=self.listen)
+
+        def listen(self, connection: psycopg.Connection) -> None:
+            connection.add_notice_handler(lambda notice: said.append(notice.message_primary or ""))
+
+    monkeypatch.setattr(postgresql, "ConnectionPool", Noting)
+    monkeypatch.setattr(postgresql, "_LEAST_BUILD_BYTES", 4 << 20)
+    monkeypatch.setattr(postgresql, "_LINK_BYTES", bytes_ or postgresql._LINK_BYTES)
+    monkeypatch.setattr(DatabaseStore, "graph_from", 1000)
+    with closing(create_store(place("postgresql", tmp_path), "noise", "1", DIM)) as store:
+        put(store, drawn.astype(np.float32))
+        store.settle("image")
+    assert any("maintenance_work_mem" in line for line in said) is not fits
 
 
 def test_the_graph_is_built_once(graph: Store) -> None:
     graph.settle("image")
-    assert ask("SELECT count(*) FROM pg_indexes WHERE indexname = 'graph_image'") == [(1,)]
+    schema = f"seesay_{graph.place.rpartition('#')[2]}"
+    assert ask("SELECT indexname FROM pg_indexes WHERE schemaname = %s AND indexname ~ 'graph'", schema) == [
+        ("graph_image",)
+    ]
 
 
 def test_a_filter_that_few_images_pass_finds_all_of_them(graph: Store) -> None:

@@ -196,6 +196,20 @@ def test_a_start_that_failed_before_its_first_epoch_is_begun_again(corpus: Corpu
     assert measured(table).failures == []
 
 
+def test_a_combination_that_was_killed_is_made_again(corpus: Corpus, tmp_path: Path) -> None:
+    rows = (TableRow(name="ours", recipe="mcnn-ens", changes=PAIR),)
+    definition = load_table("mcnn-2").model_copy(update={"rows": rows})
+    table = replace(runs_of(corpus, tmp_path, "mcnn-2", rows=(), changes=()), definition=definition)
+    assert measured(table).failures == []
+    folder = tmp_path / "scenes" / "ours-seed1"
+    for left in ({"run.json"}, set[str]()):
+        for file in folder.iterdir():
+            if file.name not in left:
+                file.unlink()
+        (folder / "run.json.1.2.tmp").touch()
+        assert measured(table).failures == []
+
+
 @pytest.mark.parametrize(("file", "said"), [("run.json", "run.json: damaged"), ("notes.txt", "other files")])
 @pytest.mark.parametrize("composed", [False, True])
 def test_a_file_that_no_training_wrote_is_left_alone(
@@ -212,6 +226,7 @@ def test_a_file_that_no_training_wrote_is_left_alone(
     (folder / file).write_text("my own\n", encoding="utf-8")
     (failure,) = measured(table).failures
     assert said in failure
+    assert list(weights(tmp_path)) == []  # no member was trained
     assert [(each.name, each.read_text(encoding="utf-8")) for each in folder.iterdir()] == [
         (file, "my own\n")
     ]

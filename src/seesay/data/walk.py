@@ -11,9 +11,7 @@ from pathlib import Path
 
 from seesay.data.formats import ARCHIVE
 from seesay.errors import install_command
-
-INDEX, RUN, WEIGHTS = "index.sqlite", "run.json", "weights.safetensors"
-"""Files of indexes and runs, by which their folders are recognised."""
+from seesay.paths import INDEX, RUN, WEIGHTS
 
 SYSTEM, OWN, EXCLUDED = "system folder", "seesay folder", "excluded path"
 LEFT_OUT = {

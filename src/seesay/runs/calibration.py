@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from seesay.arrays import Floats
 from seesay.errors import SeesayError
 from seesay.text.tokens import tokenize
+from seesay.text.words import words_or_signs
 
 _ARTICLES = frozenset(("a", "an", "the"))
 _TINY = 1e-6
@@ -43,8 +44,7 @@ class Calibration:
 
     def log_odds(self, scores: ArrayLike) -> Floats:
         """Return the log-odds that answers with these scores are right."""
-        values: Floats = self.intercept + self.slope * np.asarray(scores, np.float64)
-        return values
+        return np.asarray(self.intercept + self.slope * np.asarray(scores, np.float64))
 
     def probabilities(self, scores: ArrayLike) -> Floats:
         """Return the probabilities that answers with these scores are right."""
@@ -85,8 +85,7 @@ def probability(log_odds: ArrayLike) -> Floats:
     >>> probability([-1000.0, 0.0, 1000.0]).tolist()
     [0.0, 0.5, 1.0]
     """
-    values: Floats = 0.5 * (1.0 + np.tanh(0.5 * np.asarray(log_odds, np.float64)))
-    return values
+    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * np.asarray(log_odds, np.float64))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +122,5 @@ def known_share(sentences: Sequence[str], unknown: Sequence[str]) -> float:
     >>> known_share(["a red xyzzy", "a dog"], ["xyzzy"])
     0.75
     """
-    from seesay.text.words import words_or_signs
-
     words = {word for sentence in sentences for word in words_or_signs(sentence)}
     return 1 - len(words & set(unknown)) / len(words) if words else 1.0

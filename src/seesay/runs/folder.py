@@ -5,9 +5,9 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-from seesay.data.walk import RUN as RUN
-from seesay.data.walk import WEIGHTS as WEIGHTS
 from seesay.errors import SeesayError, did_you_mean
+from seesay.paths import RUN as RUN
+from seesay.paths import WEIGHTS as WEIGHTS
 from seesay.paths import home_expanded
 
 RECIPE, VOCABULARY = "recipe.json", "vocabulary.json"

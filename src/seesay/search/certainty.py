@@ -1,4 +1,4 @@
-"""How probable the best answer of a gallery is, and which answers count as sure, likely or wrong.
+"""How probable the best answer of a gallery is, and which answers are sure, perhaps right or probably wrong.
 
 Scores of a run without known answers, such as a CLIP model's, have no calibration. There the best image is
 judged by how far it stands out from the gallery, and the others by a mixture of two normal distributions, of
@@ -157,8 +157,7 @@ class ScoreMixture:
         shown = np.square((scores - self.right_centre) / self.right_spread)
         other = np.square((scores - self.centre) / self.spread)
         prior = np.log(self.share / (1 - self.share)) + np.log(self.spread / self.right_spread)
-        ratio: Floats = prior + (other - shown) / 2
-        return ratio
+        return np.asarray(prior + (other - shown) / 2)
 
     def excess(self, scores: ArrayLike, images: int, unit: float) -> Floats:
         """Return how far scores (k,) exceed the best one expected of that many unrelated images, in units.
@@ -168,5 +167,4 @@ class ScoreMixture:
         count = max(images, 3)
         root = np.sqrt(2 * np.log(count))
         best = root - (np.log(np.log(count)) + np.log(4 * np.pi) - 2 * np.euler_gamma) / (2 * root)
-        result: Floats = (np.asarray(scores, np.float64) - self.centre) / unit - float(best)
-        return result
+        return np.asarray((np.asarray(scores, np.float64) - self.centre) / unit - float(best))

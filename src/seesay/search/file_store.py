@@ -16,10 +16,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.walk import INDEX
 from seesay.encoders.stores import in_threads
 from seesay.errors import SeesayError
 from seesay.paths import (
+    INDEX,
     check_folder,
     disk_errors,
     failure_of_disk,

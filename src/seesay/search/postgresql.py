@@ -35,7 +35,8 @@ VERSION = "seesay 3"
 
 _LINKS, _EF_CONSTRUCTION = 16, 200  # of the graph
 _EF_SEARCH, _MOST_EF = 400, 1000  # the latter is pgvector's limit
-_LARGE = 300_000  # vectors, among which more must be visited for a recall@10 of 0.95
+_WIDE_FROM = 300_000  # vectors; among a million, the usual width found 0.88 of the ten best
+_WIDE = {"hnsw.max_scan_tuples": 100_000, "hnsw.scan_mem_multiplier": 16}  # or a scan would not go on
 _FILTERS = 16  # whose few matches are known until the index changes
 _CONNECTIONS = 8  # at most
 _SECONDS = 60  # that a statement may take
@@ -47,7 +48,8 @@ _CONNECTION: dict[str, Any] = {
     "connect_timeout": _CONNECT_SECONDS,
 }
 _BUILD_BYTES = 2 << 30  # that the server may use to build a graph, or its own maintenance_work_mem if larger
-_FIXED_BYTES, _LINK_BYTES = 4 << 20, 800  # of a graph in memory; the latter of a vector, beside its numbers
+_LEAST_BUILD_BYTES = 64 << 20  # with less, PostgreSQL builds with a single process
+_LINK_BYTES = 900  # of a vector in a graph, besides its numbers: measured 720 to 760
 _MOST_DIMENSIONS = 4000  # of half precision in a graph of pgvector
 _NEEDS = (0, 8)  # version of pgvector: iterative scans
 _NAME = re.compile("[a-z][a-z0-9_]{0,39}")
@@ -324,7 +326,8 @@ class DatabaseStore(Store):
         count = self.count(kind)
         if count < self.graph_from:
             return
-        needed = _FIXED_BYTES + count * (2 * self.dim + _LINK_BYTES)  # without which building takes hours
+        # What does not fit takes as long as all the rest; a parallel build takes all of it at once.
+        needed = max(_LEAST_BUILD_BYTES, count * (2 * self.dim + _LINK_BYTES))
         with self._database.transaction("READ WRITE", 0, self._sole) as connection:
             if connection.execute(f"SELECT to_regclass('graph_{kind}')").fetchone() == (None,):
                 connection.execute(
@@ -340,10 +343,11 @@ class DatabaseStore(Store):
 
     def _best(self, kind: Kind, query: NDArray[np.float32], k: int, where: Filter, is_first: bool) -> Ranked:
         """See `Store`; for pages after the first, and for ties, all vectors are compared."""
-        is_large = self.count(kind) >= self.graph_from
+        total = self.count(kind)
+        is_large = total >= self.graph_from
         few = self._few(where, self.generation()) if where.values and is_large else None
         if is_first and is_large and few is None:
-            found = self._in_graph(kind, query, k, where)
+            found = self._in_graph(kind, query, k, where, total > _WIDE_FROM)
             # If few vectors match a filter, the search of the graph may end before they are found.
             if len(found[0]) == k:
                 return found
@@ -358,13 +362,15 @@ class DatabaseStore(Store):
         rows = self._rows(f"SELECT id FROM items WHERE {which}", (*where.values, self.few_matches + 1), int)
         return None if len(rows) > self.few_matches else json.dumps([id_ for (id_,) in rows])
 
-    def _in_graph(self, kind: Kind, query: NDArray[np.float32], count: int, where: Filter) -> Ranked:
+    def _in_graph(
+        self, kind: Kind, query: NDArray[np.float32], count: int, where: Filter, is_wide: bool
+    ) -> Ranked:
         """Search the graph in half precision, and score twice as many as are wanted with the full query."""
-        is_large = self.count(kind) > _LARGE
-        width = _MOST_EF if is_large else min(max(_EF_SEARCH, 2 * count), _MOST_EF)
-        settings: dict[str, object] = {"hnsw.ef_search": width, "hnsw.iterative_scan": "relaxed_order"}
-        # After as many results as its width, pgvector searches once more, and gives the next best first.
-        wanted = 2 * count + (width if is_large and not where.values else 0)
+        width = _MOST_EF if is_wide else min(max(_EF_SEARCH, 2 * count), _MOST_EF)
+        settings = {"hnsw.ef_search": width, "hnsw.iterative_scan": "relaxed_order"}
+        settings |= _WIDE if is_wide else {}
+        # After as many results as its width, the scan goes on with the next best.
+        wanted = 2 * count + (width if is_wide and not where.values else 0)
         near = (
             f"SELECT items.id, data FROM {_JOINED} WHERE vectors.kind = '{kind}' AND {where.sql} "
             "ORDER BY data <#> ?::vector::halfvec LIMIT ?"

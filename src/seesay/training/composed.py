@@ -109,7 +109,7 @@ def combine_members(
         mine.load_state_dict(member.matcher.state_dict())
     run = Run.from_matcher(out, recipe, vocabulary, encoder, matcher.to(default_device()), task.image_dims)
     if recipe.matcher.predicts_concepts:
-        out.mkdir(parents=True, exist_ok=True)
+        run.save_inputs()
         save_concepts(run_concepts(members[0]), out / CONCEPTS)  # needed to measure the run
     history: list[Epoch] = []
     gates = None

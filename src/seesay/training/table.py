@@ -99,6 +99,8 @@ class TableRuns:
 
     def _composed(self, recipe: Recipe, folder: Path, changes: Sequence[str], called: str | None) -> Path:
         """Combine the table's own runs, or those of a variant; again if one of them has changed."""
+        with holding(folder):
+            check_ours(folder)  # before members are trained for hours
         composed = type(recipe.composition)
         changes, of_all = (
             [text for text in texts if reaches_members(Change.parse(text).key, composed)]
@@ -109,7 +111,7 @@ class TableRuns:
             of_members.run(name, recipe.seed, changes, f"{called}-{name}" if changes else None)
             for name in recipe.composition.members
         ]
-        if check_ours(folder) and has_epochs(folder):
+        if has_epochs(folder):
             check_begun(folder, recipe, self.corpus)
         if not is_combined(folder, folders):
             with holding(folder):

@@ -11,6 +11,7 @@ import torch
 
 from seesay.data.corpus import Corpus
 from seesay.device import default_device
+from seesay.encoders.images.tuned import TUNED_FILES
 from seesay.encoders.sentences.base import TEXT, load_sentence_encoder
 from seesay.errors import SeesayError
 from seesay.matchers.base import Matcher
@@ -167,9 +168,9 @@ def _begin(
         update={"encoders": tuple(keep_concepts(name, out) for name in recipe.encoders)}
     )
     run = Run.from_matcher(out, recipe, vocabulary, encoder, matcher.to(default_device()), task.image_dims)
+    run.save_inputs()
     if concepts:
         save_concepts(concepts, out / CONCEPTS)
-    run.save_inputs()
     return run, task
 
 
@@ -183,25 +184,24 @@ def _begun(out: Path) -> Iterator[Path]:
     return (file.parent for file in (out / RUN, *out.glob(f"{MEMBERS}/*/{RUN}")) if file.exists())
 
 
-def check_ours(out: Path) -> list[Path]:
-    """Return the folders of runs that were begun there.
+def check_ours(out: Path) -> None:
+    """Check that a folder has no files, or those of a training; a kill can leave encoders before `run.json`.
 
     Raises:
-        SeesayError: there are only other files, or a `run.json` that no training wrote.
+        SeesayError: there are other files, or a `run.json` that no training wrote.
     """
-    begun = list(_begun(out))
-    check_folder(out, bool(begun))
-    for folder in begun:
+    check_folder(out, can_resume(out) or set(out.glob("*")) <= set(out.glob(TUNED_FILES)))
+    for folder in _begun(out):
         RunConfig.load(folder)
-    return begun
 
 
 def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
-    begun, composed = check_ours(out), recipe.matcher.is_composed
+    begun, composed = list(_begun(out)), recipe.matcher.is_composed
     if not resume and any(folder != out or has_epochs(out) for folder in begun):
         raise SeesayError(f"{out}: already contains a run; choose another folder, or resume it.")
     if resume and not (begun if composed else out in begun):
         raise SeesayError(f"{out}: there is nothing to resume; omit resume to start a new run.")
+    check_ours(out)
     if resume and composed and out in begun and has_epochs(out):
         check_recipe(out, recipe)
 

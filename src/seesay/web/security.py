@@ -1,7 +1,7 @@
 """Who may ask what: host names, tokens, pages of other sites, and limits of size, time and requests.
 
-`Guard` checks each request before the application sees it. Which photos of an index may be shown at all, its
-`may_show` says (`search/reader.py`). Slow and hostile connections are not its task:
+`Guard` checks each request before the application sees it. `may_show` in `search/reader.py` decides which
+photos of an index may be shown. Slow and hostile connections are not its task:
 put a reverse proxy in front of a server that strangers can reach.
 """
 

@@ -110,6 +110,8 @@ class ImageEncoder(Encoder):
 
     Attributes:
         fingerprint: identifies weights and preprocessing.
+        role: what it gives of an image, if its settings do not say; fusions find their parts by it.
+        of_run: whether it reads a run's folder, which may be trained again, so that it is not cached.
         uses_gpu: whether it uses a GPU if there is one.
         over_crops: how the arrays of an image's crops become those of the image: their "mean", or the "max".
         settings: the settings that it was loaded by.

@@ -20,14 +20,13 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from seesay.arrays import Pixels
-from seesay.data.walk import RUN, WEIGHTS
 from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, load_image_encoder, squares_of
 from seesay.encoders.images.efficientnet import LITE, LiteEncoder
 from seesay.encoders.images.tuned import BASE, metadata, tuned_file
 from seesay.encoders.proposals import SIDE, describe_regions, diverse_regions
 from seesay.encoders.settings import EncoderSettings, register_image_encoder
 from seesay.errors import SeesayError, first_line
-from seesay.paths import read_small_json
+from seesay.paths import RUN, WEIGHTS, read_small_json
 from seesay.text.concepts import FILE as CONCEPTS
 
 CONCEPT_ENCODERS = ("concepts", "concepts-regions")

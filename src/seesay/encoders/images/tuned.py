@@ -22,6 +22,7 @@ from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 from seesay.paths import replacing
 
+TUNED_FILES = "encoder-*.safetensors"  # in a run's folder, with digits of their contents
 BASE = "encoder"  # in a file's metadata, as JSON: the encoder whose features these weights read
 
 
@@ -100,7 +101,7 @@ def encoder_of_head(encoder: EncoderSettings, run: Path) -> EncoderSettings | No
 
 
 def _file(folder: Path, digest: str) -> Path:
-    return folder / f"encoder-{digest}.safetensors"
+    return folder / TUNED_FILES.replace("*", digest)
 
 
 def _digest(path: Path) -> str:
