@@ -202,7 +202,7 @@ def test_a_combination_that_was_killed_is_made_again(corpus: Corpus, tmp_path: P
     table = replace(runs_of(corpus, tmp_path, "mcnn-2", rows=(), changes=()), definition=definition)
     assert measured(table).failures == []
     folder = tmp_path / "scenes" / "ours-seed1"
-    for left in ({"run.json"}, set[str]()):
+    for left in ({"recipe.json", "run.json"}, {"recipe.json"}, set[str]()):
         for file in folder.iterdir():
             if file.name not in left:
                 file.unlink()

@@ -442,3 +442,18 @@ def test_a_run_is_measured_by_the_columns_of_its_training(tmp_path: Path, scenes
     corpus = read_corpus(table, images=scenes / "images", caption_column="title")
     run = train(small("schedule.epochs=1"), corpus, tmp_path / "run")
     assert open_corpus_of([run]).texts() == corpus.texts()
+
+
+def test_a_training_that_was_killed_before_its_run_json_begins_again(corpus: Corpus, tmp_path: Path) -> None:
+    recipe = load_recipe("irmatch-s", changes=SMALL)
+    with pytest.raises(KeyboardInterrupt), counted_steps(last=1):
+        train(recipe, corpus, tmp_path)
+    for file in tmp_path.iterdir():
+        if file.name != "recipe.json":
+            file.unlink()
+    with pytest.raises(KeyboardInterrupt), counted_steps(last=1):
+        train(recipe, corpus, tmp_path)
+    (tmp_path / "run.json").unlink()
+    (tmp_path / "recipe.json").write_text('{"flour": "500 g"}')
+    with pytest.raises(SeesayError, match="other files"):
+        train(recipe, corpus, tmp_path)

@@ -108,8 +108,7 @@ def load_region_encoder(encoder: AnyEncoder, device: str = "cpu", run: Path | No
             "encoder it cannot read other images."
         )
     settings = REGION_ENCODERS.checked(settings)
-    found = cast("type[RegionEncoder]", REGION_ENCODERS[settings.kind])
-    return found.load(settings, device, run)
+    return cast("type[RegionEncoder]", REGION_ENCODERS[settings.kind]).load(settings, device, run)
 
 
 def clip_boxes(boxes: Boxes, height: int, width: int) -> Boxes:

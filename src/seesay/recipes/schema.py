@@ -214,9 +214,9 @@ class Recipe(Settings):
 
     @field_validator("sampler")
     @classmethod
+    @_for_pydantic()
     def _is_registered(cls, sampler: str) -> str:
-        with _for_pydantic():
-            SAMPLERS[sampler]
+        SAMPLERS[sampler]
         return sampler
 
     @model_validator(mode="after")

@@ -169,6 +169,5 @@ def _overlay(frames: Sequence[Frame]) -> Html:
     for frame in frames:
         x1, y1, x2, y2 = (1000 * share for share in frame.box)
         place = {"x": f"{x1:.0f}", "y": f"{y1:.0f}", "width": f"{x2 - x1:.0f}", "height": f"{y2 - y1:.0f}"}
-        for side in ("under", "over"):
-            lines.append(tag("rect", **place, class_=f"{side} {frame.kind}"))
+        lines += [tag("rect", **place, class_=f"{side} {frame.kind}") for side in ("under", "over")]
     return tag("svg", *lines, viewBox="0 0 1000 1000", preserveAspectRatio="none", aria_hidden="true")

@@ -161,9 +161,9 @@ class Run:
     def save_inputs(self) -> None:
         """Write the run's folder except for its weights: metadata, recipe, vocabulary, sentence encoder."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.config.save(self.folder)  # first: the folder is recognised by it
         if self._recipe is not None:
             save_recipe(self._recipe, self.folder)
+        self.config.save(self.folder)
         self.vocabulary.save(self.folder / VOCABULARY)
         if self.sentence_encoder is not None:
             save_sentence_encoder(self.sentence_encoder, self.folder)

@@ -36,7 +36,6 @@ VERSION = "seesay 3"
 _LINKS, _EF_CONSTRUCTION = 16, 200  # of the graph
 _EF_SEARCH, _MOST_EF = 400, 1000  # the latter is pgvector's limit
 _WIDE_FROM = 300_000  # vectors; among a million, the usual width found 0.88 of the ten best
-_WIDE = {"hnsw.max_scan_tuples": 100_000, "hnsw.scan_mem_multiplier": 16}  # or a scan would not go on
 _FILTERS = 16  # whose few matches are known until the index changes
 _CONNECTIONS = 8  # at most
 _SECONDS = 60  # that a statement may take
@@ -368,9 +367,11 @@ class DatabaseStore(Store):
         """Search the graph in half precision, and score twice as many as are wanted with the full query."""
         width = _MOST_EF if is_wide else min(max(_EF_SEARCH, 2 * count), _MOST_EF)
         settings = {"hnsw.ef_search": width, "hnsw.iterative_scan": "relaxed_order"}
-        settings |= _WIDE if is_wide else {}
-        # After as many results as its width, the scan goes on with the next best.
-        wanted = 2 * count + (width if is_wide and not where.values else 0)
+        wanted = 2 * count
+        # With a filter, a scan that ends early is better followed by a comparison of all that pass it.
+        if is_wide and not where.values:
+            wanted += width  # after which it goes on with the next best, if these limits allow it
+            settings |= {"hnsw.max_scan_tuples": 100_000, "hnsw.scan_mem_multiplier": 16}
         near = (
             f"SELECT items.id, data FROM {_JOINED} WHERE vectors.kind = '{kind}' AND {where.sql} "
             "ORDER BY data <#> ?::vector::halfvec LIMIT ?"

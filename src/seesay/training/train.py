@@ -16,10 +16,10 @@ from seesay.encoders.sentences.base import TEXT, load_sentence_encoder
 from seesay.errors import SeesayError
 from seesay.matchers.base import Matcher
 from seesay.matchers.layers import CommonLength
-from seesay.paths import check_folder, disk_errors, lock_of, locked, sweep
+from seesay.paths import check_folder, disk_errors, lock_of, locked, read_small_json, sweep
 from seesay.recipes.schema import Recipe
 from seesay.runs.config import RunConfig
-from seesay.runs.folder import RUN, VOCABULARY
+from seesay.runs.folder import RECIPE, RUN, VOCABULARY
 from seesay.runs.inputs import fitted_sentence_encoder
 from seesay.runs.run import Run
 from seesay.runs.summary import is_finished
@@ -185,12 +185,16 @@ def _begun(out: Path) -> Iterator[Path]:
 
 
 def check_ours(out: Path) -> None:
-    """Check that a folder has no files, or those of a training; a kill can leave encoders before `run.json`.
+    """Check that a folder has no files, or those of a training: at least what it writes before `run.json`.
 
     Raises:
         SeesayError: there are other files, or a `run.json` that no training wrote.
     """
-    check_folder(out, can_resume(out) or set(out.glob("*")) <= set(out.glob(TUNED_FILES)))
+    first = set(out.glob(TUNED_FILES))
+    with suppress(OSError, ValueError, TypeError):
+        if "matcher" in read_small_json(out / RECIPE):
+            first.add(out / RECIPE)
+    check_folder(out, can_resume(out) or set(out.glob("*")) <= first)
     for folder in _begun(out):
         RunConfig.load(folder)
 

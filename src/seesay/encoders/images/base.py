@@ -208,8 +208,7 @@ class PrecomputedEncoder(ImageEncoder):
 @lru_cache(maxsize=8)
 def kept_encoder(settings: EncoderSettings, device: str, run: Path | None) -> ImageEncoder:
     """Load an image encoder, or return the cached one."""
-    found = cast("type[ImageEncoder]", IMAGE_ENCODERS[settings.kind])
-    encoder = found.load(settings, device, run)
+    encoder = cast("type[ImageEncoder]", IMAGE_ENCODERS[settings.kind]).load(settings, device, run)
     encoder.settings = settings
     return encoder
 
