@@ -48,6 +48,7 @@ USES: dict[str, Callable[[Index, Path], object]] = {
     "not read": lambda index, _: index.store.not_read(),
     "like": lambda index, _: index.search("id:1"),
     "update": lambda index, photos: index.update_images(photos),
+    "new photo": lambda index, photos: index.update_images(gallery(photos, "green.png")),
 }
 
 DEEP = "'" + "[" * 100_000 + "'"
@@ -58,6 +59,7 @@ DEEP = "'" + "[" * 100_000 + "'"
     [
         ("search", "UPDATE meta SET value = 'many' WHERE key = 'generation'"),
         ("search", "DELETE FROM meta WHERE key = 'generation'"),
+        ("new photo", "UPDATE vectors SET id = 9223372036854775807 WHERE id = 1"),
         ("update", "UPDATE meta SET value = '-1' WHERE key = 'generation'"),
         ("search", "UPDATE vectors SET data = 7"),
         ("search", "UPDATE vectors SET data = 'short'"),
