@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import cache, lru_cache, partial
 from importlib.util import find_spec
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -216,7 +215,7 @@ def onnx_session(
     """
     import onnxruntime
 
-    _check_operators(path, remedy)
+    model = _checked_model(path, remedy)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     # Threads that spin while they wait for the next operation take the processor from all others. Without
@@ -231,7 +230,7 @@ def onnx_session(
             options.add_external_initializers(list(weights), values)
         _limit_memory()
         options.add_session_config_entry("session.use_env_allocators", str(int(arena)))
-        opened = partial(onnxruntime.InferenceSession, str(path), options, providers=["CPUExecutionProvider"])
+        opened = partial(onnxruntime.InferenceSession, model, options, providers=["CPUExecutionProvider"])
         return _within_limit(path, opened, partial(options.set_load_cancellation_flag, True))
     except SeesayError:
         raise
@@ -248,19 +247,19 @@ def _limit_memory() -> None:
     ort.create_and_register_allocator(where, ort.OrtArenaCfg({"max_mem": _MOST_BYTES}))
 
 
-def _check_operators(path: Path, remedy: str) -> None:
-    """Refuse graphs that may compute without end.
+def _checked_model(path: Path, remedy: str) -> bytes:
+    """Read a model; refuse graphs that may compute without end.
 
     Only operators with graphs inside (Loop, Scan, If) and functions can do so. What seesay exports has none.
     """
     try:
-        with path.open("rb") as file:
-            model = memoryview(mmap(file.fileno(), 0, access=ACCESS_READ))
-        refused = next(_refused(model), None)
-    except (OSError, ValueError, IndexError) as error:  # a ValueError for an empty file
+        model = path.read_bytes()
+        refused = next(_refused(memoryview(model)), None)
+    except (OSError, ValueError, IndexError) as error:
         raise unusable(path, error, f"damaged; {remedy}.") from error
     if refused is not None:
         raise SeesayError(f"{path}: contains {refused}, which seesay does not run; {remedy}.")
+    return model
 
 
 def _refused(model: memoryview) -> Iterator[str]:

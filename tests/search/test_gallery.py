@@ -266,6 +266,18 @@ def test_an_index_that_begins_empty_has_probabilities_later(tmp_path: Path) -> N
         assert found[0].probability is not None
 
 
+def test_what_captions_seldom_say_is_not_called_absent(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(gallery(tmp_path / "photos", *(f"{n}/blue.png" for n in range(30))))
+        assert index.search("a red car").certainty == "nothing"
+        for asked in ("a black and white photo", "Photographs", "old pictures"):
+            answer = index.search(asked)
+            assert answer
+            assert not answer[0].fits
+            assert answer.certainty == "perhaps"
+        assert index.search("an old photo", where="taken:1970").certainty == "nothing"
+
+
 def test_an_empty_answer_fits_nothing(tmp_path: Path) -> None:
     assert Answer().certainty == "nothing"
     assert Answer([Hit(1, 0.5, "a.jpg", None)]).certainty == "perhaps"  # without a probability

@@ -109,6 +109,7 @@ class Answer(list[Hit]):
             None.
         text_hits: the images in which most words of the query were read, those with the most words first.
         query_meant: the English name of a thing that the query names in another language; else None.
+        asks_for_style: whether the query only says how a picture is made, of which the weights know little.
 
     Example:
         >>> from seesay.search import Answer
@@ -131,15 +132,17 @@ class Answer(list[Hit]):
         self.where_meant: str | None = None
         self.text_hits: list[TextHit] = []
         self.query_meant: str | None = None
+        self.asks_for_style = False
 
     @property
     def certainty(self) -> Certainty:
         """Whether the best hit is "sure", "perhaps" right, or probably "nothing" fits.
 
-        Sentences, which have no probability, are "perhaps" right.
+        Sentences, which have no probability, are "perhaps" right, as are pictures of a style.
         """
         best = max((FITS if hit.probability is None else hit.probability for hit in self), default=0.0)
-        return "sure" if best >= SURE else "perhaps" if best >= FITS else "nothing"
+        is_open = best >= FITS or bool(self and self.asks_for_style)
+        return "sure" if best >= SURE else "perhaps" if is_open else "nothing"
 
     def to_dict(self, roots: Sequence[Root] = ()) -> dict[str, object]:
         """Return plain values for JSON; with `roots`, paths are those of files."""

@@ -31,7 +31,7 @@ from seesay.search.photo import Photo, Root, root_of, thumbnail_of
 from seesay.search.query import Indexed, PreparedQuery, Query, embed_image, prepare_query
 from seesay.search.store import Store
 from seesay.search.tables import Kind
-from seesay.text.words import description_in, english_for
+from seesay.text.words import asks_for_style, description_in, english_for
 
 DEFAULT_RUN = "seesay-small"
 _LEAST_OF_A_NAME = 3  # letters with which files, folders and text in pictures are looked for
@@ -154,19 +154,16 @@ class IndexReader:
         asked = query if isinstance(query, PreparedQuery) else self.prepare(Query.of(query))
         named = passing.named(asked.given.name) if asked.given.name else None
         is_name = named is not None and bool(self.store.newest(1, named))
-        if named is not None and is_name:  # no other photo is meant
-            passing = named
+        passing = named if named is not None and is_name else passing  # no other photo is meant
         own = {part.term.id for part in asked.query.parts if isinstance(part.term, Indexed)}
         found = self.nearest("image", asked.vector, k, passing, after, own)
         if is_name:
             return Answer([replace(hit, probability=1.0) for hit in found], end=found.end)
-        best: Sequence[Hit] = ()  # of the whole gallery, if it may not be among those found
-        if found and asked.query.is_text and (passing != EVERYTHING or after is not None):
-            best = self.nearest("image", asked.vector, 1)
-        hits = list(found)
-        if hits:
-            chances = self._judge.probabilities(hits, asked, self.run, best).tolist()
-            hits = [replace(hit, probability=each) for hit, each in zip(hits, chances, strict=True)]
+        # The best of the whole gallery may not be among those found.
+        is_part = asked.query.is_text and (passing != EVERYTHING or after is not None)
+        best: Sequence[Hit] = self.nearest("image", asked.vector, 1) if found and is_part else ()
+        chances = self._judge.probabilities(found, asked, self.run, best).tolist() if found else []
+        hits = [replace(hit, probability=each) for hit, each in zip(found, chances, strict=True)]
         answer = Answer(hits, asked.unknown, found.end, asked.corrected)
         if after is None and len(asked.given.parts) == 1:
             text = " ".join(asked.given.unquoted)
@@ -174,6 +171,7 @@ class IndexReader:
             answer.text_hits = self._reading(" ".join(asked.given.sentences), k, passing)
             if answer.certainty == "nothing" and (found or not where):
                 answer.where_meant = self._named_so(text.strip(), where or "")
+        answer.asks_for_style = asked.query.is_text and all(map(asks_for_style, asked.query.wanted))
         return answer
 
     def _named_so(self, text: str, where: str) -> str | None:
@@ -195,10 +193,10 @@ class IndexReader:
             return []
         found = self.store.with_words(words[:_MOST_WORDS], k, where)
         photos = self.store.photos([id_ for id_, _ in found])
-        with_counts = ((photos[id_], count) for id_, count in found if id_ in photos)
         return [
             TextHit(photo.id, photo.path, photo.width, photo.height, count, min(len(words), _MOST_WORDS))
-            for photo, count in with_counts
+            for id_, count in found
+            if (photo := photos.get(id_))
         ]
 
     def sentences_for(self, image: DecodedImage | bytes | str | Path, k: int = 10) -> Answer:

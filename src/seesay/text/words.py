@@ -14,6 +14,12 @@ _REQUEST = re.compile(
     r"(?:my\s+)?",
     re.IGNORECASE,
 )
+_STYLE = re.compile(  # words of how a picture is made, and what joins them
+    r"(?:(?:an?|the|my|some|all|and|in|of|with|black|white|gr[ae]y|colou?r|monochrome|sepia|old|vintage|blurr(?:y|ed)"
+    r"|sharp|dark|bright|(?:photo(?:graph)?|picture|pic|image|drawing|painting|portrait|panorama|selfie|screenshot"
+    r"|scan)s?|sketch(?:es)?|landscape|close-?up|macro)\b\W*)+",
+    re.IGNORECASE,
+)
 _ARTICLE = re.compile(r"(?:an?|the)\s+(?=\S+(?:\s+\S+)?\s*$)", re.IGNORECASE)  # of one or two words
 
 
@@ -33,6 +39,15 @@ def description_in(sentence: str) -> str:
     if article := _ARTICLE.match(described):
         described = described[article.end() :]
     return described if tokenize(described) else sentence
+
+
+def asks_for_style(text: str) -> bool:
+    """Return whether a text only says how a picture is made, which captions seldom do.
+
+    >>> asks_for_style("a black and white photo"), asks_for_style("a black dog"), asks_for_style("")
+    (True, False, False)
+    """
+    return _STYLE.fullmatch(text.strip()) is not None
 
 
 def words_or_signs(sentence: str) -> list[str]:

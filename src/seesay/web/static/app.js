@@ -319,8 +319,8 @@ function withText(state, { text_hits: texts = [] }) {
 }
 
 // Returns a link to the photos whose files or folders are named like the query, if nothing fits it.
-function named({ q, ...state }, { results, certainty, where_meant: meant }) {
-  if (!q || !results.length || certainty !== "nothing" || !meant) return [];
+function named({ q, ...state }, { results, where_meant: meant }) {
+  if (!q || !results.length || !meant) return [];
   return [linkTo({ ...state, where: meant }, "Show photos of that name")];
 }
 
