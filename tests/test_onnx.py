@@ -7,6 +7,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import onnx
@@ -103,6 +104,26 @@ def test_a_file_that_the_disk_does_not_return_is_not_to_be_deleted(monkeypatch: 
     with pytest.raises(SeesayError, match=r"soft\.onnx: cannot be read \(Input/output error\)") as raised:
         onnx_session(export(), threads=1)
     assert "delete" not in str(raised.value)
+
+
+def test_a_disk_that_fails_while_it_reads_is_not_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object, **__: object) -> None:
+        monkeypatch.setattr(Path, "read_bytes", Mock(side_effect=OSError(5, "Input/output error")))
+        raise RuntimeError("Protobuf parsing failed")  # as ONNX Runtime has it
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", failing)
+    with pytest.raises(SeesayError, match=r"soft\.onnx: cannot be read \(Input/output error\)"):
+        onnx_session(export(), threads=1)
+
+
+def test_a_field_that_ends_beyond_the_file_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    for data in (b"\x08\x08\x3a\xff\xff\xff\x7f", b"\x02\x00" * 8):  # 0 is the number of no field
+        path.write_bytes(data)
+        with pytest.raises(SeesayError, match=r"model\.onnx: damaged"):
+            onnx_session(path, threads=1)
+        with pytest.raises((IndexError, ValueError)):
+            list(_refused(memoryview(data)))
 
 
 @pytest.mark.parametrize("keep", [0, 10, -20])

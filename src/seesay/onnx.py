@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import cache, lru_cache, partial
 from importlib.util import find_spec
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -215,7 +216,7 @@ def onnx_session(
     """
     import onnxruntime
 
-    model = _checked_model(path, remedy)
+    _check_operators(path, remedy)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     # Threads that spin while they wait for the next operation take the processor from all others. Without
@@ -230,11 +231,15 @@ def onnx_session(
             options.add_external_initializers(list(weights), values)
         _limit_memory()
         options.add_session_config_entry("session.use_env_allocators", str(int(arena)))
-        opened = partial(onnxruntime.InferenceSession, model, options, providers=["CPUExecutionProvider"])
+        opened = partial(onnxruntime.InferenceSession, str(path), options, providers=["CPUExecutionProvider"])
         return _within_limit(path, opened, partial(options.set_load_cancellation_flag, True))
     except SeesayError:
         raise
     except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
+        try:
+            path.read_bytes()  # a disk that fails meanwhile looks like damage to ONNX Runtime
+        except OSError as failure:
+            raise unusable(path, failure, f"damaged; {remedy}.") from error
         raise unusable(path, error, f"damaged; {remedy}.") from error
 
 
@@ -243,23 +248,25 @@ def _limit_memory() -> None:
     """Let all networks share memory of a limited size: a small graph can name arrays of any size."""
     import onnxruntime as ort
 
-    where = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
-    ort.create_and_register_allocator(where, ort.OrtArenaCfg({"max_mem": _MOST_BYTES}))
+    ort.create_and_register_allocator(
+        ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT),
+        ort.OrtArenaCfg({"max_mem": _MOST_BYTES}),
+    )
 
 
-def _checked_model(path: Path, remedy: str) -> bytes:
-    """Read a model; refuse graphs that may compute without end.
+def _check_operators(path: Path, remedy: str) -> None:
+    """Refuse graphs that may compute without end.
 
     Only operators with graphs inside (Loop, Scan, If) and functions can do so. What seesay exports has none.
     """
     try:
-        model = path.read_bytes()
-        refused = next(_refused(memoryview(model)), None)
-    except (OSError, ValueError, IndexError) as error:
+        with path.open("rb") as file:
+            model = memoryview(mmap(file.fileno(), 0, access=ACCESS_READ))
+        refused = next(_refused(model), None)
+    except (OSError, ValueError, IndexError) as error:  # a ValueError for an empty file
         raise unusable(path, error, f"damaged; {remedy}.") from error
     if refused is not None:
         raise SeesayError(f"{path}: contains {refused}, which seesay does not run; {remedy}.")
-    return model
 
 
 def _refused(model: memoryview) -> Iterator[str]:
@@ -291,6 +298,8 @@ def _messages(data: memoryview) -> Iterator[tuple[int, memoryview]]:
             size, at = _number(data, at)
         elif not size:
             raise ValueError(f"field {key}")
+        if key < 8 or (kind and at + size > len(data)):
+            raise IndexError(f"field {key >> 3} of {size} bytes")
         if kind == 2:
             yield key >> 3, data[at : at + size]
         at += size if kind else 0

@@ -93,7 +93,7 @@ def show_answer(answer: Answer, index: Index, as_json: bool, by_score: bool) -> 
         fitted = True
         for hit, row in zip(answer, rows, strict=True):
             if fitted and not hit.fits and not by_score:
-                tell("Unlikely:" if hit is answer[0] else "Less likely:")
+                tell("Unlikely:" if answer.certainty == "nothing" else "Less likely:")
                 fitted = False
             number = row["score"] if by_score or hit.probability is None else row["probability"]
             print(for_screen(f"{number:.3f}  {row.get('path', hit.text)}"))

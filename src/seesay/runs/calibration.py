@@ -44,7 +44,7 @@ class Calibration:
 
     def log_odds(self, scores: ArrayLike) -> Floats:
         """Return the log-odds that answers with these scores are right."""
-        return np.asarray(self.intercept + self.slope * np.asarray(scores, np.float64))
+        return self.intercept + self.slope * np.asarray(scores, np.float64)
 
     def probabilities(self, scores: ArrayLike) -> Floats:
         """Return the probabilities that answers with these scores are right."""
@@ -85,7 +85,7 @@ def probability(log_odds: ArrayLike) -> Floats:
     >>> probability([-1000.0, 0.0, 1000.0]).tolist()
     [0.0, 0.5, 1.0]
     """
-    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * np.asarray(log_odds, np.float64))))
+    return 0.5 * (1.0 + np.tanh(0.5 * np.asarray(log_odds, np.float64)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from seesay.errors import SeesayError, did_you_mean
-from seesay.paths import RUN as RUN
-from seesay.paths import WEIGHTS as WEIGHTS
-from seesay.paths import home_expanded
+from seesay.paths import RUN, WEIGHTS, home_expanded
+
+__all__ = ["GRAPHS", "RECIPE", "RUN", "VOCABULARY", "WEIGHTS", "included_runs", "is_included", "run_folder"]
 
 RECIPE, VOCABULARY = "recipe.json", "vocabulary.json"
 GRAPHS = ("images", "sentences", "query_images", "query_sentences", "pairs")  # NAME.onnx, if it is exported

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -157,7 +157,7 @@ class ScoreMixture:
         shown = np.square((scores - self.right_centre) / self.right_spread)
         other = np.square((scores - self.centre) / self.spread)
         prior = np.log(self.share / (1 - self.share)) + np.log(self.spread / self.right_spread)
-        return np.asarray(prior + (other - shown) / 2)
+        return cast("Floats", prior + (other - shown) / 2)
 
     def excess(self, scores: ArrayLike, images: int, unit: float) -> Floats:
         """Return how far scores (k,) exceed the best one expected of that many unrelated images, in units.
@@ -167,4 +167,4 @@ class ScoreMixture:
         count = max(images, 3)
         root = np.sqrt(2 * np.log(count))
         best = root - (np.log(np.log(count)) + np.log(4 * np.pi) - 2 * np.euler_gamma) / (2 * root)
-        return np.asarray((np.asarray(scores, np.float64) - self.centre) / unit - float(best))
+        return (np.asarray(scores, np.float64) - self.centre) / unit - float(best)

@@ -109,7 +109,7 @@ class Answer(list[Hit]):
             None.
         text_hits: the images in which most words of the query were read, those with the most words first.
         query_meant: the English name of a thing that the query names in another language; else None.
-        asks_for_style: whether the query only says how a picture is made, of which the weights know little.
+        asks_for_style: whether the query only says how a picture is made, which captions seldom do.
 
     Example:
         >>> from seesay.search import Answer
@@ -141,8 +141,13 @@ class Answer(list[Hit]):
         Sentences, which have no probability, are "perhaps" right, as are pictures of a style.
         """
         best = max((FITS if hit.probability is None else hit.probability for hit in self), default=0.0)
-        is_open = best >= FITS or bool(self and self.asks_for_style)
-        return "sure" if best >= SURE else "perhaps" if is_open else "nothing"
+        return (
+            "sure"
+            if best >= SURE
+            else "perhaps"
+            if best >= FITS or (self and self.asks_for_style)
+            else "nothing"
+        )
 
     def to_dict(self, roots: Sequence[Root] = ()) -> dict[str, object]:
         """Return plain values for JSON; with `roots`, paths are those of files."""

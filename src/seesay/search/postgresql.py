@@ -342,8 +342,7 @@ class DatabaseStore(Store):
 
     def _best(self, kind: Kind, query: NDArray[np.float32], k: int, where: Filter, is_first: bool) -> Ranked:
         """See `Store`; for pages after the first, and for ties, all vectors are compared."""
-        total = self.count(kind)
-        is_large = total >= self.graph_from
+        is_large = (total := self.count(kind)) >= self.graph_from
         few = self._few(where, self.generation()) if where.values and is_large else None
         if is_first and is_large and few is None:
             found = self._in_graph(kind, query, k, where, total > _WIDE_FROM)

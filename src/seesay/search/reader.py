@@ -169,7 +169,7 @@ class IndexReader:
             text = " ".join(asked.given.unquoted)
             answer.query_meant = english_for(text) if text else None
             answer.text_hits = self._reading(" ".join(asked.given.sentences), k, passing)
-            if answer.certainty == "nothing" and (found or not where):
+            if not any(hit.fits for hit in answer) and (found or not where):
                 answer.where_meant = self._named_so(text.strip(), where or "")
         answer.asks_for_style = asked.query.is_text and all(map(asks_for_style, asked.query.wanted))
         return answer

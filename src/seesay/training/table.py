@@ -99,8 +99,9 @@ class TableRuns:
 
     def _composed(self, recipe: Recipe, folder: Path, changes: Sequence[str], called: str | None) -> Path:
         """Combine the table's own runs, or those of a variant; again if one of them has changed."""
-        with holding(folder):
-            check_ours(folder)  # before members are trained for hours
+        if not is_finished(folder) and self.may_train:
+            with holding(folder):
+                check_ours(folder)  # before members are trained for hours
         composed = type(recipe.composition)
         changes, of_all = (
             [text for text in texts if reaches_members(Change.parse(text).key, composed)]

@@ -11,7 +11,6 @@ import torch
 
 from seesay.data.corpus import Corpus
 from seesay.device import default_device
-from seesay.encoders.images.tuned import TUNED_FILES
 from seesay.encoders.sentences.base import TEXT, load_sentence_encoder
 from seesay.errors import SeesayError
 from seesay.matchers.base import Matcher
@@ -190,11 +189,12 @@ def check_ours(out: Path) -> None:
     Raises:
         SeesayError: there are other files, or a `run.json` that no training wrote.
     """
-    first = set(out.glob(TUNED_FILES))
-    with suppress(OSError, ValueError, TypeError):
-        if "matcher" in read_small_json(out / RECIPE):
+    # Heads of concepts are kept first, under the digest of their contents.
+    there, first = set(out.glob("*")), set(out.glob(f"*-{16 * '[0-9a-f]'}.safetensors"))
+    with suppress(OSError, ValueError):
+        if isinstance(found := read_small_json(out / RECIPE), dict) and "matcher" in found:
             first.add(out / RECIPE)
-    check_folder(out, can_resume(out) or set(out.glob("*")) <= first)
+    check_folder(out, can_resume(out) or (bool(there) and there <= first))
     for folder in _begun(out):
         RunConfig.load(folder)
 

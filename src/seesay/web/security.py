@@ -219,8 +219,8 @@ def host_allowed(header: str, hosts: Collection[str]) -> bool:
     """
     name = header.strip().lower()
     name = name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0].rstrip(".")
-    below = tuple(each[1:] for each in hosts if each.startswith("*."))
-    return name in hosts or name.endswith(below) or _address(name) is not None
+    is_below = any(each.startswith("*.") and name.endswith(each[1:]) for each in hosts)
+    return name in hosts or is_below or _address(name) is not None
 
 
 def check_hosts(hosts: Iterable[str]) -> None:

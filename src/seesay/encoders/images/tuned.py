@@ -22,7 +22,6 @@ from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 from seesay.paths import replacing
 
-TUNED_FILES = "encoder-*.safetensors"  # in a run's folder, with digits of their contents
 BASE = "encoder"  # in a file's metadata, as JSON: the encoder whose features these weights read
 
 
@@ -101,7 +100,7 @@ def encoder_of_head(encoder: EncoderSettings, run: Path) -> EncoderSettings | No
 
 
 def _file(folder: Path, digest: str) -> Path:
-    return folder / TUNED_FILES.replace("*", digest)
+    return folder / f"encoder-{digest}.safetensors"
 
 
 def _digest(path: Path) -> str:
