@@ -16,7 +16,7 @@ _REQUEST = re.compile(
 )
 _KINDS = (  # words of how a picture is made; each alternative is one word, so that matching is linear
     "(?:photo(?:graph)?|picture|pic|image|drawing|painting|portrait|panorama|selfie|screenshot|scan|close-?up)s?"
-    "|sketch(?:es)?|monochrome|sepia|vintage|blurr(?:y|ed)"
+    "|sketch(?:es)?|monochrome|sepia|vintage|blurry|blurred"
 )
 _STYLE = re.compile(
     rf"(?=.*\b(?:{_KINDS}|black and white)\b)"
