@@ -154,8 +154,8 @@ def hostile_uploads(stage: Stage) -> Outcome:
             thread.join()
         _search(port)
         kept = memory(process) - before
-        # A server that refuses everything, or takes everything, was not attacked.
-        outcome.check({200, 422} <= statuses, f"only the statuses {sorted(statuses)}")
+        # A server that refuses everything, or takes everything, was not attacked; a busy one may in a second.
+        outcome.check(stage.is_brief or {200, 422} <= statuses, f"only the statuses {sorted(statuses)}")
         outcome.check(most < BYTES, f"the server grew by {most / 1e6:.0f} MB")
         outcome.check(kept < KEPT, f"the server kept {kept / 1e6:.0f} MB")
         outcome.measured += f", server grew by {most / 1e6:.0f} MB and kept {kept / 1e6:.0f}"
