@@ -115,9 +115,8 @@ def hostile_uploads(stage: Stage) -> Outcome:
     stage = replace(stage, started=time.monotonic())  # building the bombs took a while
 
     statuses: set[int] = set()
-    gives_up = time.monotonic() + PATIENCE
 
-    def post(port: int, thread: int) -> None:
+    def post(port: int, thread: int, gives_up: float) -> None:
         number, last = (len(uploads) * each // THREADS for each in (thread, thread + 1))
         while stage.goes_on or number < last:  # between them they upload each at least once
             name, image = uploads[number % len(uploads)]
@@ -146,7 +145,8 @@ def hostile_uploads(stage: Stage) -> Outcome:
             nonlocal most
             most = max(most, memory(process) - before)
 
-        threads = [threading.Thread(target=post, args=(port, each)) for each in range(THREADS)]
+        gives_up = time.monotonic() + PATIENCE  # counted from the first answer: a busy machine starts it late
+        threads = [threading.Thread(target=post, args=(port, each, gives_up)) for each in range(THREADS)]
         for thread in threads:
             thread.start()
         _searches(stage, port, outcome, look)
@@ -154,8 +154,8 @@ def hostile_uploads(stage: Stage) -> Outcome:
             thread.join()
         _search(port)
         kept = memory(process) - before
-        # A server that refuses everything, or takes everything, was not attacked; a busy one may in a second.
-        outcome.check(stage.is_brief or {200, 422} <= statuses, f"only the statuses {sorted(statuses)}")
+        # A server that refuses everything, or takes everything, was not attacked.
+        outcome.check({200, 422} <= statuses, f"only the statuses {sorted(statuses)}")
         outcome.check(most < BYTES, f"the server grew by {most / 1e6:.0f} MB")
         outcome.check(kept < KEPT, f"the server kept {kept / 1e6:.0f} MB")
         outcome.measured += f", server grew by {most / 1e6:.0f} MB and kept {kept / 1e6:.0f}"

@@ -290,7 +290,8 @@ def _with_members(recipe: Recipe) -> Recipe:
 
 def _joined_arrays(recipe: Recipe) -> list[tuple[EncoderSettings, str]]:
     """Return the arrays that image features are joined from; precomputed features are one array each."""
-    of = ((each, recipe.arrays[: 1 if each.kind == PRECOMPUTED else None]) for each in recipe.encoders)
+    arrays = recipe.arrays
+    of = ((each, arrays[:1] if each.kind == PRECOMPUTED else arrays) for each in recipe.encoders)
     return [(each, name) for each, names in of for name in names]
 
 

@@ -39,7 +39,7 @@ from seesay.search.tables import KINDS, TABLES, Connection, Kind
 APPLICATION_ID = 0x73656573
 
 # SQLite quotes a damaged schema in its error, and Python cannot decode that if it is not UTF-8.
-DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError, OverflowError)  # of ids, too
+DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError, OverflowError)  # the last for an id too large
 
 VERSION = 14
 """Of the schema; files of other versions are rejected."""

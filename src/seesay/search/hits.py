@@ -141,13 +141,9 @@ class Answer(list[Hit]):
         Sentences, which have no probability, are "perhaps" right, as are pictures of a style.
         """
         best = max((FITS if hit.probability is None else hit.probability for hit in self), default=0.0)
-        return (
-            "sure"
-            if best >= SURE
-            else "perhaps"
-            if best >= FITS or (self and self.asks_for_style)
-            else "nothing"
-        )
+        if best >= SURE:
+            return "sure"
+        return "perhaps" if best >= FITS or (self and self.asks_for_style) else "nothing"
 
     def to_dict(self, roots: Sequence[Root] = ()) -> dict[str, object]:
         """Return plain values for JSON; with `roots`, paths are those of files."""

@@ -154,7 +154,8 @@ class IndexReader:
         asked = query if isinstance(query, PreparedQuery) else self.prepare(Query.of(query))
         named = passing.named(asked.given.name) if asked.given.name else None
         is_name = named is not None and bool(self.store.newest(1, named))
-        passing = named if named is not None and is_name else passing  # no other photo is meant
+        if named is not None and is_name:  # no other photo is meant
+            passing = named
         own = {part.term.id for part in asked.query.parts if isinstance(part.term, Indexed)}
         found = self.nearest("image", asked.vector, k, passing, after, own)
         if is_name:

@@ -29,7 +29,8 @@ def is_word(word: str) -> bool:
     """
     plain = without_accents(word)
     known = plain in _ranks(_WORDS) or plain.split("'")[0] in _ranks(_WORDS)
-    return known or (len(plain) == 1 and plain in ascii_lowercase) or any(map(str.isdigit, word))
+    is_letter = len(plain) == 1 and plain.isascii() and plain.isalpha()
+    return known or is_letter or any(letter.isdigit() for letter in word)
 
 
 def unknown_words(sentences: Sequence[str], vocabulary: Vocabulary, english: bool) -> list[str]:

@@ -218,9 +218,12 @@ def host_allowed(header: str, hosts: Collection[str]) -> bool:
     (True, False)
     """
     name = header.strip().lower()
-    name = name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0].rstrip(".")
-    is_below = any(each.startswith("*.") and name.endswith(each[1:]) for each in hosts)
-    return name in hosts or is_below or _address(name) is not None
+    if name.startswith("["):
+        name = name[1:].partition("]")[0]
+    else:
+        name = name.partition(":")[0].rstrip(".")
+    below = tuple(each[1:] for each in hosts if each.startswith("*."))
+    return name in hosts or name.endswith(below) or _address(name) is not None
 
 
 def check_hosts(hosts: Iterable[str]) -> None:

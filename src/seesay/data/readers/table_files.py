@@ -216,9 +216,8 @@ def _is_quoted(text: str, delimiter: str, columns: int) -> bool:
 
 def _is_rightly_quoted(lines: Sequence[str], delimiter: str, columns: int) -> bool:
     """Return whether the lines of one row are as a program writes them, and no further line begins a row."""
-    return not any(_IMAGE_CELL.match(line.encode()) for line in lines[1:]) and _is_quoted(
-        "".join(lines) + "\n", delimiter, columns
-    )
+    begins_row = any(_IMAGE_CELL.match(line.encode()) for line in lines[1:])
+    return not begins_row and _is_quoted("".join(lines) + "\n", delimiter, columns)
 
 
 def _delimited_rows(
