@@ -85,7 +85,27 @@ class FileSource:
             raise ImageError(f"{self.path}: cannot be a path ({first_line(error)}).") from error
 
 
-Source: TypeAlias = FileSource | MemorySource
+@dataclass(frozen=True, slots=True)
+class PartSource:
+    """An encoded image that is part of a file, such as a tar archive: `size` bytes from `start`."""
+
+    path: Path
+    start: int
+    size: int
+
+    def read(self) -> bytes:
+        """Return the part; see `FileSource.read` for errors."""
+        if self.size > MAX_BYTES:
+            raise ImageError(f"{self.path}: at most {MAX_BYTES} bytes are read, and a file in it has more.")
+        try:
+            with open_file(self.path) as file:
+                file.seek(self.start)
+                return file.read(self.size)
+        except OSError as error:
+            raise UnavailableImageError(f"{self.path}: cannot be read ({error.strerror}).") from error
+
+
+Source: TypeAlias = FileSource | PartSource | MemorySource
 
 
 def read_image(file: FileIO) -> bytes:

@@ -75,12 +75,17 @@ def check_expansion(path: Path, size: int) -> None:
 
 
 def read_lines(path: Path) -> list[str]:
-    """Read the lines of a text file, gzipped if its name ends in `.gz`, split at line feeds only.
+    """Read the lines of a text file, gzipped if its name ends in `.gz`; see `split_lines`."""
+    return split_lines(decode_text(read_bytes(path), path))
+
+
+def split_lines(text: str) -> list[str]:
+    """Split a text at line feeds only.
 
     `str.splitlines` also splits at form feeds and U+2028, which occur inside sentences and would shift all
     later line numbers.
     """
-    lines = [line.removesuffix("\r") for line in decode_text(read_bytes(path), path).split("\n")]
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
     return lines[:-1] if lines[-1] == "" else lines
 
 

@@ -82,7 +82,7 @@ def walk_files(
             path = Path(entry.path)
             if entry.name.lower() in _SYSTEM:
                 left_out(path, SYSTEM, False)
-            elif entry.name.startswith(".") or entry.name == "__MACOSX":
+            elif is_hidden(entry.name):
                 continue
             elif excluded and excluded.fullmatch(f"/{path.relative_to(root).as_posix()}".casefold()):
                 left_out(path, EXCLUDED, False)
@@ -92,6 +92,11 @@ def walk_files(
                     (links if entry.is_symlink() else folders).append(path)
                 elif kind == "file":
                     yield path
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a file or folder of that name is left out of any walk without being mentioned."""
+    return name.startswith(".") or name == "__MACOSX"
 
 
 def pattern_of(patterns: Sequence[str]) -> re.Pattern[str] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from seesay.data.readers.builder import (
     SHARED_ID,
     UNUSED_IMAGE,
 )
-from seesay.data.readers.finder import PACKED, UNREAD_KIND
+from seesay.data.readers.finder import PACKED, UNREAD_KIND, UNREADABLE
 from seesay.errors import SeesayError
 from tests.data.readers.conftest import jpeg
 
@@ -119,6 +120,13 @@ def shards(folder: Path, image: str, text: str | None) -> None:
         (folder / f"{at:05d}/{name}").with_suffix(".json").write_text(said)
 
 
+def packed_shards(folder: Path, image: str, text: str | None) -> None:
+    shards(folder, image, text)
+    for shard in (folder / "00000", folder / "00001"):
+        shutil.make_archive(str(shard), "tar", shard)
+        shutil.rmtree(shard)
+
+
 def karpathy_tokens(folder: Path, image: str, text: str | None) -> None:
     records = [
         {"filename": name, "split": "test", "sentences": [{"tokens": None if said is None else said.split()}]}
@@ -157,7 +165,7 @@ def entities(folder: Path, image: str, text: str | None) -> None:
 
 TABLES = (csv, tsv, jsonl, json_list, xlsx, parquet, parquet_with_images)
 PAIRS = (pairs, pairs_caption, pairs_json, shards)
-SENTENCES = (karpathy, karpathy_tokens, coco, token, *TABLES, *PAIRS, precomp)
+SENTENCES = (karpathy, karpathy_tokens, coco, token, *TABLES, *PAIRS, packed_shards, precomp)
 PHRASES = (phrase_table, phrase_list, entities)
 FAULTS = {
     "no image": ("gone.jpg", GOOD),
@@ -290,7 +298,8 @@ def test_every_file_of_the_folder_is_read_or_said(tmp_path: Path, write: Any) ->
     write(tmp_path, "b.jpg", "a cat")
     counts = read_corpus(tmp_path, phrases=write in PHRASES).issues.counts
     unused = {**dict.fromkeys(PAIRS, NO_SENTENCES), photos: None}.get(write, UNUSED_IMAGE)
-    said = [counts[kind] for kind in (OTHER_FILE, unused, UNREAD_KIND, PACKED) if kind]
+    archive = UNREADABLE if write is packed_shards else PACKED
+    said = [counts[kind] for kind in (OTHER_FILE, unused, UNREAD_KIND, archive) if kind]
     assert said == [1, 1, 1, 1][: len(said)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import shutil
 import sys
+import tarfile
 import threading
 import time
 from collections.abc import Iterator
@@ -126,7 +127,17 @@ def in_parquet(scenes: Path, out: Path) -> Path:
     return out
 
 
-@pytest.mark.parametrize("kept", [beside_texts, in_parquet])
+def in_shards(scenes: Path, out: Path) -> Path:
+    files = sorted(beside_texts(scenes, scenes / "pairs").iterdir())
+    out.mkdir()
+    for at in range(0, len(files), 8):
+        with tarfile.open(out / f"train-{at // 8:05d}.tar", "w") as shard:
+            for file in files[at : at + 8]:
+                shard.add(file, file.name)
+    return out
+
+
+@pytest.mark.parametrize("kept", [beside_texts, in_parquet, in_shards])
 def test_images_of_every_kind_travel_to_workers(kept: Any, tmp_path: Path, without_ray: WithoutRay) -> None:
     write_scenes(tmp_path / "scenes", images=10, seed=3)
     images = read_corpus(kept(tmp_path / "scenes", tmp_path / "kept")).images

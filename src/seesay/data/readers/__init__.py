@@ -68,6 +68,7 @@ def read_corpus(
     try:
         path = _existing(path)
         below = _existing(images) if images is not None else None
+        _check_unpacked([below] if below is not None else [])
         if not phrases and (image_column or caption_column):
             format = format or "table"
         reader = choose_reader(path, format, phrases)
@@ -140,7 +141,6 @@ def _existing(path: str | Path) -> Path:
     path = home_expanded(path)
     if not path.exists():
         raise SeesayError(f"{path}: no such folder or file.")
-    _check_unpacked([path])
     return path
 
 
@@ -184,6 +184,7 @@ class Reader(ABC):
         Raises SeesayError if there is none or, with `single`, more than one.
         """
         files = [path] if path.is_file() else self.files(path)
+        _check_unpacked(files)
         if not files:
             _check_unpacked(walk_files(path))
             raise SeesayError(f"{path}: contains no {self.looks_like}.")
@@ -230,7 +231,7 @@ def choose_reader(path: Path, format: str | None, phrases: bool) -> Reader:
             raise SeesayError(f"{path}: {what} ({other.name}); {advice} --phrases.")
     tables = [] if phrases else tables_in(path)
     of_shards = {table.stem for table in tables}  # img2dataset writes 00000.tar and 00000.parquet
-    below = walk_files(path) if path.is_dir() else ()
+    below = walk_files(path) if path.is_dir() else [path]
     _check_unpacked(file for file in below if not tables or file.name.partition(".")[0] in of_shards)
     if tables:
         return READERS["table"]  # it says which columns are missing

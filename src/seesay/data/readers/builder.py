@@ -24,8 +24,9 @@ from seesay.data.corpus import (
     seeded_splits,
 )
 from seesay.data.features import FeatureRows
+from seesay.data.formats import unpacking
 from seesay.data.images import EncodedImage, Source
-from seesay.data.readers.finder import ImageFinder
+from seesay.data.readers.finder import PACKED, ImageFinder
 from seesay.data.texts import composed, printable, read_lines
 from seesay.errors import ImageError, SeesayError
 
@@ -280,6 +281,13 @@ class CorpusBuilder:
         described = {sentence.image for sentence in self._sentences}
         if has_boxes:
             corpus = corpus.only(sorted(described))
+        is_folder = self._path.is_dir()
+        finders = [self.finder] if is_folder or "finder" in vars(self) else []
+        if is_folder and (elsewhere := self._images_root) is not None:
+            finders.append(ImageFinder(self.root, self.issues, self._outside, elsewhere.resolve()))
+        for archive in (archive for finder in finders for archive in finder.archives):
+            if archive not in self._used:
+                self.issues.add(PACKED, unpacking(archive))
         if not corpus.images:
             why = [
                 f"{count} × {kind}; the first: {self.issues.examples[kind][0]}."
@@ -297,10 +305,6 @@ class CorpusBuilder:
             if at not in described:
                 self.issues.add(NO_SENTENCES, image.name)
         used = {image.source for image in self._images}
-        is_folder = self._path.is_dir()
-        finders = [self.finder] if is_folder or "finder" in vars(self) else []
-        if is_folder and (elsewhere := self._images_root) is not None:
-            finders.append(ImageFinder(self.root, self.issues, self._outside, elsewhere.resolve()))
         for finder in finders:
             for path, source in finder.images:
                 if source not in used:

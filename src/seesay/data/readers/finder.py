@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from seesay.data.corpus import Issues, Omission
-from seesay.data.formats import ARCHIVE, IMAGE_SUFFIXES, is_image, unpacking, unread_kind
+from seesay.data.formats import ARCHIVE, IMAGE_SUFFIXES, is_image, unread_kind
 from seesay.data.images import FileSource
 from seesay.data.walk import LEFT_OUT, LINK_OUT, walk_files
 
@@ -30,27 +30,30 @@ class ImageFinder:
 
     Args:
         root: the folder.
-        issues: counts ambiguous names, absolute paths and links that lead outside, archives, unreadable files
-            and those of formats that are not read.
+        issues: counts ambiguous names, absolute paths and links that lead outside, unreadable files and those
+            of formats that are not read.
         outside: whether absolute paths and links may lead out of the folder.
         apart_from: a resolved folder in it that another finder accounts for.
 
     Attributes:
         images: all images, by their paths below the root.
-        others: the files that are neither images nor counted as issues.
+        archives: the files in which there may be others.
+        others: the files that are none of these, nor counted as issues.
     """
 
     def __init__(self, root: Path, issues: Issues, outside: bool, apart_from: Path | None = None) -> None:
         self._root, self._issues, self._follows, self._apart_from = root, issues, outside, apart_from
         self.images = list[tuple[str, FileSource]]()
-        self.others = list[Path]()
+        self.archives, self.others = list[Path](), list[Path]()
         folder = root if outside else root.resolve()
         for path in walk_files(folder, self._problem, linked=True, outside=outside):
             below, kind = path.relative_to(folder), unread_kind(path.name)
             if apart_from is not None and path.is_relative_to(apart_from):
                 continue
-            if kind is not None:
-                issues.add(*((PACKED, unpacking(path)) if kind == ARCHIVE else (UNREAD_KIND, str(path))))
+            if kind == ARCHIVE:
+                self.archives.append(root / below)
+            elif kind is not None:
+                issues.add(UNREAD_KIND, str(path))
             elif is_image(path):
                 self.images.append((below.as_posix(), FileSource(root / below)))
             else:

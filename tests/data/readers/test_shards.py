@@ -1,0 +1,131 @@
+"""Shards of a WebDataset: tar archives that are read in place, as if they had been unpacked."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from seesay.data.readers import read_corpus
+from seesay.data.readers.builder import OTHER_FILE, UNKNOWN_IMAGE, UNUSED_IMAGE
+from seesay.data.readers.finder import PACKED, UNREAD_KIND, UNREADABLE
+from seesay.data.readers.shards import parts_of
+from seesay.errors import SeesayError
+from tests.data.readers.conftest import jpeg
+
+SAMPLES = {"0.jpg": jpeg("0"), "0.txt": b"a dog\n", "1.png": jpeg("1"), "1.json": b'{"caption": "a cat"}'}
+
+
+def shard(path: Path, files: Mapping[str, bytes] = SAMPLES, format: int = tarfile.PAX_FORMAT) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, "w", format=format) as archive:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return path
+
+
+@pytest.mark.parametrize("format", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_shards_are_the_corpus_that_they_are_unpacked(tmp_path, content, format):
+    long = (
+        90 * "a"
+        + "/"
+        + ("b" if format == tarfile.USTAR_FORMAT else 90 * "\N{LATIN SMALL LETTER E WITH ACUTE}")
+    )
+    for name in ("x-train-0000", "sub/test-0"):
+        files = {**SAMPLES, "./deep/2.jpg": jpeg(name), "./deep/2.txt": b"deep", f"{long}.jpg": jpeg("l")}
+        archive = shard(tmp_path / f"packed/{name}.tar", files, format)
+        folder = tmp_path / f"unpacked/{name}"
+        folder.mkdir(parents=True)
+        subprocess.run(["tar", "-xf", archive, "-C", folder], check=True)
+    packed, unpacked = (read_corpus(tmp_path / name) for name in ("packed", "unpacked"))
+    assert content(packed) == content(unpacked)
+    assert content(packed)["x-train-0000/1.png"] == ("train", ["a cat"])
+    assert packed.issues.counts == unpacked.issues.counts
+    bytes_of = {image.name: image.source.read() for image in unpacked.images}
+    assert {image.name: image.source.read() for image in packed.images} == bytes_of
+
+
+def test_one_shard_is_a_corpus(tmp_path, content):
+    of_one = content(read_corpus(shard(tmp_path / "valid-3.tar")))
+    assert of_one == {"valid-3/0.jpg": ("val", ["a dog"]), "valid-3/1.png": ("val", ["a cat"])}
+
+
+def test_every_file_of_a_shard_is_read_or_counted(tmp_path):
+    more = {"0.cls": b"3", "0.mp4": b"", "7.txt": b"of none", "._0.jpg": b"", "__MACOSX/0.jpg": b""}
+    shard(tmp_path / "train-0.tar", {**SAMPLES, **more})
+    (tmp_path / "cover.jpg").write_bytes(jpeg("cover"))
+    (tmp_path / "train-0.parquet").write_bytes(b"")
+    (tmp_path / "train-1.tar.gz").write_bytes(b"")
+    corpus = read_corpus(tmp_path)
+    assert corpus.texts() == ["a dog", "a cat"]
+    assert dict(corpus.issues.counts) == {
+        OTHER_FILE: 2,
+        UNREAD_KIND: 1,
+        UNKNOWN_IMAGE: 1,
+        UNUSED_IMAGE: 1,
+        PACKED: 1,
+    }
+
+
+def test_an_archive_beside_images_with_texts_is_not_read(tmp_path):
+    shard(tmp_path / "backup.tar")
+    (tmp_path / "0.jpg").write_bytes(jpeg("0"))
+    (tmp_path / "0.txt").write_text("a dog")
+    corpus = read_corpus(tmp_path)
+    assert corpus.texts() == ["a dog"]
+    assert corpus.issues.counts[PACKED] == 1
+
+
+def test_links_and_paths_out_of_the_archive_lead_nowhere(tmp_path):
+    archive = shard(tmp_path / "x.tar", {**SAMPLES, "../../2.jpg": jpeg("2"), "/etc/2.txt": b"two"})
+    with tarfile.open(archive, "a") as opened:
+        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE):
+            link = tarfile.TarInfo("3.jpg")
+            link.type, link.linkname = kind, "/etc/hostname"
+            opened.addfile(link)
+    names = [path.relative_to(tmp_path / "x").as_posix() for path, _ in parts_of(archive)]
+    assert names == [*SAMPLES, "2.jpg", "etc/2.txt"]
+
+
+@pytest.mark.parametrize("kept", [3000, 4608, 5000, -10240])
+def test_what_precedes_the_damage_is_read_and_the_damage_counted(tmp_path, kept):
+    archive = shard(tmp_path / "x.tar", {"0.jpg": jpeg("0"), "0.txt": b"a dog", "1.jpg": os.urandom(9999)})
+    whole = archive.read_bytes()
+    archive.write_bytes(whole[:kept])
+    corpus = read_corpus(tmp_path)
+    assert corpus.texts() == ["a dog"]
+    assert corpus.issues.counts[UNREADABLE] == 1
+    assert "x.tar: not a plain tar archive, or damaged after" in corpus.issues.examples[UNREADABLE][0]
+
+
+@pytest.mark.parametrize("size", [-1, -512, -10240, 1 << 40, 1 << 80])
+@pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_a_hostile_size_ends_in_an_error(tmp_path, size, kind):
+    member = tarfile.TarInfo("a.jpg")
+    member.type = kind
+    header = bytearray(member.tobuf(tarfile.USTAR_FORMAT))
+    number = size.to_bytes(12, "big", signed=True)
+    header[124:136] = bytes([0xFF if size < 0 else 0x80]) + number[1:]
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    archive = tmp_path / "x.tar"
+    archive.write_bytes(bytes(header) + bytes(20_480))
+    with pytest.raises(SeesayError, match="damaged after 0 files"):
+        list(parts_of(archive))
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
+@pytest.mark.parametrize("times", [1, 20_000])
+def test_hostile_headers_take_little_time(tmp_path, kind, times):
+    member = tarfile.TarInfo("a.jpg")
+    member.type, member.size = kind, 0 if times > 1 else 1 << 22
+    (tmp_path / "x.tar").write_bytes(times * (member.tobuf(tarfile.GNU_FORMAT) + member.size * b"1"))
+    with pytest.raises(SeesayError, match="damaged after 0 files"):
+        list(parts_of(tmp_path / "x.tar"))
