@@ -7,14 +7,16 @@ names all things of some kinds in each image. Each kind is a query with an answe
 none: the photographs must not show them. "Reported without" is about searching each kind among the
 photographs that do not show it.
 
-The second table has the names as people type them: in the plural, or with one slip, with and without
+The second table shows what other thresholds of "sure" would mean for the same searches.
+
+The third table has the names as people type them: in the plural, or with one slip, with and without
 correction. The slips are drawn: two letters swapped, one doubled, one dropped, or a neighbouring key.
 
-The third table has each photograph as the query. Photographs that also show its largest thing are right;
+The fourth table has each photograph as the query. Photographs that also show its largest thing are right;
 among those that share nothing with it, nothing fits. Then the query is the photograph and the name of a thing
 that it does not show; photographs with both are right.
 
-The fourth table searches 400 captioned images of val for common words. Images whose sentences have the word
+The fifth table searches 400 captioned images of val for common words. Images whose sentences have the word
 are right, and in the columns "of all kinds" also those that name it differently, such as "puppy" for dog.
 """
 
@@ -37,7 +39,7 @@ from benchmarks._harness import arguments, report
 from seesay.data.readers import read_corpus
 from seesay.metrics import auc, average_precision
 from seesay.search import Index
-from seesay.search.certainty import FITS
+from seesay.search.certainty import FITS, SURE
 from seesay.text.concepts import nouns
 from seesay.text.tokens import replace_words
 
@@ -73,6 +75,7 @@ COMMON = {
 """Words that many photographs match, with other words for them or for kinds of them."""
 
 _OF_VAL = 400  # images
+_THRESHOLDS = (FITS, 0.19, 0.25, 0.3, 0.4, SURE)
 
 
 def main() -> int:
@@ -80,15 +83,17 @@ def main() -> int:
     parser.add_argument("--photos", type=Path, required=True, help="a folder of photographs with labels.json")
     options = parser.parse_args()
     labels = json.loads((options.photos / "labels.json").read_text(encoding="utf-8"))["images"]
-    report("answers", [measured(options.photos, labels)], options)
+    row, thresholds = measured(options.photos, labels)
+    report("answers", [row], options)
+    report("answers-sure", thresholds, options)
     report("answers-typed", measured_typed(options.photos, labels), options)
     report("answers-by-image", measured_by_image(options.photos, labels), options)
     report("answers-common", measured_common(options.data), options)
     return 0
 
 
-def measured(photos: Path, labels: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Index the photographs and search for every name; return a row of figures in percent."""
+def measured(photos: Path, labels: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Index the photographs and search for every name; return figures in percent, and for thresholds."""
     objects = {each["image"]: set(each["objects"]) for each in labels}
     names = sorted(set().union(*objects.values()))
     absent = [" ".join(name.split()) for name in ABSENT.split(";")]
@@ -114,7 +119,7 @@ def measured(photos: Path, labels: Sequence[dict[str, Any]]) -> dict[str, Any]:
         lost = [index.search(f'"{name}"', 1).certainty == "nothing" for name in names]
     missing = [answer[0].probability or 0.0 for answer in answers]
     chances, outcomes = np.array(present + missing), np.array([*right, *[False] * len(absent)])
-    return {
+    row = {
         "system": "seesay-small",
         "names": len(names),
         "first right": 100 * float(np.mean(right)),
@@ -130,6 +135,27 @@ def measured(photos: Path, labels: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "precision": 100 * float(np.mean([hits / likely for hits, likely, _ in shown if likely])),
         "recall": 100 * float(np.mean([hits / fitting for hits, _, fitting in shown])),
     }
+    return row, _thresholds(chances, outcomes, len(present))
+
+
+def _thresholds(
+    chances: NDArray[np.float64], outcomes: NDArray[np.bool_], present: int
+) -> list[dict[str, Any]]:
+    """What thresholds of "sure" mean for the best answers, the first of which are to `present` things."""
+    rows = []
+    for threshold in _THRESHOLDS:
+        sure = chances >= threshold
+        of_present = outcomes[:present][sure[:present]]
+        rows.append(
+            {
+                "sure from": threshold,
+                "absent not sure": 100 * float(np.mean(~sure[present:])),
+                "right but not sure": 100 * float(np.mean(~sure[outcomes])),
+                "right of the sure": 100 * float(np.mean(outcomes[sure])),
+                "right of the sure, of what is there": 100 * float(np.mean(of_present)),
+            }
+        )
+    return rows
 
 
 def _told_apart(present: Sequence[float], missing: Sequence[float], error: float) -> dict[str, float]:
