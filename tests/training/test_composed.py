@@ -212,11 +212,15 @@ def test_nothing_is_written_into_a_folder_of_others_members(
     assert (tmp_path / place / file).read_text() == "{}"
 
 
+@pytest.mark.parametrize("has_recipe", [False, True])
 def test_a_training_that_was_killed_before_its_first_member_had_begun_starts_again(
-    corpus: Corpus, tmp_path: Path
+    corpus: Corpus, tmp_path: Path, has_recipe: bool
 ) -> None:
-    (tmp_path / "members" / "mcnn-phs").mkdir(parents=True)
+    member = tmp_path / "members" / "mcnn-phs"
+    member.mkdir(parents=True)
     recipe = load_recipe("mcnn-ens", changes=TWO)
+    if has_recipe:
+        save_recipe(load_recipe("mcnn-phs", changes=SMALL), member)
     with pytest.raises(SeesayError, match="nothing to resume"):
         train(recipe, corpus, tmp_path, resume=True)
     with pytest.raises(KeyboardInterrupt), counted_steps(last=1):

@@ -189,14 +189,21 @@ def check_ours(out: Path) -> None:
     Raises:
         SeesayError: there are other files, or a `run.json` that no training wrote.
     """
+    check_folder(out, can_resume(out) or _has_only_first_files(out))
+    for folder in _begun(out):
+        RunConfig.load(folder)
+
+
+def _has_only_first_files(out: Path) -> bool:
+    """Return whether nothing else is there than a training writes before `run.json`, in it or its members."""
     # Heads of concepts are kept first, under the digest of their contents.
-    there, first = set(out.glob("*")), set(out.glob(f"*-{16 * '[0-9a-f]'}.safetensors"))
+    first = set(out.glob(f"*-{16 * '[0-9a-f]'}.safetensors"))
     with suppress(OSError, ValueError):
         if isinstance(found := read_small_json(out / RECIPE), dict) and "matcher" in found:
             first.add(out / RECIPE)
-    check_folder(out, can_resume(out) or (bool(there) and there <= first))
-    for folder in _begun(out):
-        RunConfig.load(folder)
+    if (out / MEMBERS).is_dir() and all(map(_has_only_first_files, (out / MEMBERS).iterdir())):
+        first.add(out / MEMBERS)
+    return out.is_dir() and set(out.glob("*")) <= first
 
 
 def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
