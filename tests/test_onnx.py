@@ -108,7 +108,8 @@ def test_a_file_that_the_disk_does_not_return_is_not_to_be_deleted(monkeypatch: 
 
 def test_a_disk_that_fails_while_it_reads_is_not_damage(monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*_: object, **__: object) -> None:
-        monkeypatch.setattr(Path, "read_bytes", Mock(side_effect=OSError(5, "Input/output error")))
+        failed = Mock(side_effect=OSError(5, "Input/output error"))
+        monkeypatch.setattr("seesay.paths.open_file", failed)
         raise RuntimeError("Protobuf parsing failed")  # as ONNX Runtime has it
 
     monkeypatch.setattr(onnxruntime, "InferenceSession", failing)

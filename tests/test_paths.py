@@ -266,3 +266,14 @@ def test_what_the_disk_does_not_return_is_not_called_damaged(failure: Exception)
     told = str(unusable(Path("run.json"), failure, "damaged; train again."))
     assert told.startswith("run.json: cannot be read (Input/output error); check the disk.")
     assert str(unusable(Path("run.json"), ValueError("no JSON"), "damaged.")) == "run.json: damaged."
+
+
+def test_what_a_library_calls_damaged_is_read_again(tmp_path: Path) -> None:
+    whole = tmp_path / "weights.safetensors"
+    whole.write_bytes(b"damaged")
+    assert str(unusable(whole, ValueError("no header"), "damaged.")) == f"{whole}: damaged."
+    unmapped = Path("/proc/self/mem")  # a file whose first bytes cannot be read
+    if not unmapped.exists():
+        pytest.skip("no /proc here")
+    told = str(unusable(unmapped, ValueError("no header"), "damaged."))
+    assert told.startswith(f"{unmapped}: cannot be read (Input/output error); check the disk.")

@@ -236,10 +236,6 @@ def onnx_session(
     except SeesayError:
         raise
     except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
-        try:
-            path.read_bytes()  # a disk that fails meanwhile looks like damage to ONNX Runtime
-        except OSError as failure:
-            raise unusable(path, failure, f"damaged; {remedy}.") from error
         raise unusable(path, error, f"damaged; {remedy}.") from error
 
 

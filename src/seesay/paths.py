@@ -30,6 +30,7 @@ _ABANDONED = 7 * 86_400.0  # seconds; another process may still write to a young
 _LONGEST_NAME = 200  # bytes; file systems take 255, with what is added to it
 _MAX_JSON_BYTES = 16 << 20
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)
+_AT_ONCE = 1 << 20  # bytes
 
 
 def cache_dir() -> Path:
@@ -179,8 +180,18 @@ def failure_of_disk(error: BaseException) -> str:
 
 
 def unusable(path: Path, error: BaseException, otherwise: str) -> SeesayError:
-    """Return an error about a file that cannot be used: `otherwise`, unless the disk failed to return it."""
-    if failure := failure_of_disk(error):
+    """Return an error about a file that cannot be used: `otherwise`, unless the disk failed to return it.
+
+    The file is read again, because libraries may take for damage what a failing disk did not return.
+    """
+    failure = failure_of_disk(error)
+    try:
+        with open_file(path) as file:
+            while not failure and file.read(_AT_ONCE):
+                pass
+    except OSError as of_disk:
+        failure = failure or failure_of_disk(of_disk)
+    if failure:
         return SeesayError(
             f"{path}: cannot be read ({failure}); check the disk. The file itself may be undamaged."
         )
