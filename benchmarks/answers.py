@@ -75,7 +75,7 @@ COMMON = {
 """Words that many photographs match, with other words for them or for kinds of them."""
 
 _OF_VAL = 400  # images
-_THRESHOLDS = (FITS, 0.19, 0.25, 0.3, 0.4, SURE)
+_THRESHOLDS = (FITS, 0.25, 0.3, 0.4, SURE)
 
 
 def main() -> int:
@@ -93,7 +93,7 @@ def main() -> int:
 
 
 def measured(photos: Path, labels: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Index the photographs and search for every name; return figures in percent, and for thresholds."""
+    """Index the photographs and search for every name; return a row in percent, and those of thresholds."""
     objects = {each["image"]: set(each["objects"]) for each in labels}
     names = sorted(set().union(*objects.values()))
     absent = [" ".join(name.split()) for name in ABSENT.split(";")]

@@ -15,12 +15,14 @@ import hashlib
 import io
 import os
 import re
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from io import FileIO
 from pathlib import Path
+from tarfile import BLOCKSIZE
 from typing import TypeAlias
 
 import numpy as np
@@ -65,6 +67,9 @@ class FileSource:
     path: Path
     inside: Path | None = None
 
+    def __str__(self) -> str:
+        return str(self.path)
+
     def open(self) -> FileIO:
         """Open the file; see `open_file`, also for the errors of the system that it raises."""
         return open_file(self.path, self.inside)
@@ -87,22 +92,30 @@ class FileSource:
 
 @dataclass(frozen=True, slots=True)
 class PartSource:
-    """An encoded image that is part of a file, such as a tar archive: `size` bytes from `start`."""
+    """A file in a tar archive: `size` bytes from `start`, after a header of which `header` is the CRC-32."""
 
     path: Path
+    name: str
     start: int
     size: int
+    header: int
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.name}"
 
     def read(self) -> bytes:
-        """Return the part; see `FileSource.read` for errors."""
+        """Return the file's bytes; see `FileSource.read` for errors. The archive may have changed, too."""
         if self.size > MAX_BYTES:
-            raise ImageError(f"{self.path}: at most {MAX_BYTES} bytes are read, and a file in it has more.")
+            raise ImageError(f"{self}: at most {MAX_BYTES} bytes are read, and it has more.")
         try:
             with open_file(self.path) as file:
-                file.seek(self.start)
-                return file.read(self.size)
+                file.seek(self.start - BLOCKSIZE)
+                header, data = file.read(BLOCKSIZE), file.read(self.size)
         except OSError as error:
-            raise UnavailableImageError(f"{self.path}: cannot be read ({error.strerror}).") from error
+            raise UnavailableImageError(f"{self}: cannot be read ({error.strerror}).") from error
+        if zlib.crc32(header) != self.header or len(data) < self.size:
+            raise UnavailableImageError(f"{self}: the archive has changed since it was listed.")
+        return data
 
 
 Source: TypeAlias = FileSource | PartSource | MemorySource

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import subprocess
 import tarfile
 from collections.abc import Mapping
@@ -13,9 +14,9 @@ import pytest
 
 from seesay.data.readers import read_corpus
 from seesay.data.readers.builder import OTHER_FILE, UNKNOWN_IMAGE, UNUSED_IMAGE
-from seesay.data.readers.finder import PACKED, UNREAD_KIND, UNREADABLE
+from seesay.data.readers.finder import PACKED, UNREAD_KIND, UNREAD_SHARD, UNREADABLE
 from seesay.data.readers.shards import parts_of
-from seesay.errors import SeesayError
+from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from tests.data.readers.conftest import jpeg
 
 SAMPLES = {"0.jpg": jpeg("0"), "0.txt": b"a dog\n", "1.png": jpeg("1"), "1.json": b'{"caption": "a cat"}'}
@@ -78,9 +79,14 @@ def test_an_archive_beside_images_with_texts_is_not_read(tmp_path):
     shard(tmp_path / "backup.tar")
     (tmp_path / "0.jpg").write_bytes(jpeg("0"))
     (tmp_path / "0.txt").write_text("a dog")
+    (tmp_path / "photos").mkdir()
+    shard(tmp_path / "photos.tar")  # which was unpacked
+    shard(tmp_path / "images.tar", {"0.jpg": jpeg("0")})
     corpus = read_corpus(tmp_path)
     assert corpus.texts() == ["a dog"]
-    assert corpus.issues.counts[PACKED] == 1
+    assert corpus.issues.counts[PACKED] == 3
+    assert corpus.issues.examples[UNREAD_SHARD] == [str(tmp_path / "backup.tar")]
+    assert UNREAD_SHARD in corpus.issues.omissions
 
 
 def test_links_and_paths_out_of_the_archive_lead_nowhere(tmp_path):
@@ -90,8 +96,9 @@ def test_links_and_paths_out_of_the_archive_lead_nowhere(tmp_path):
             link = tarfile.TarInfo("3.jpg")
             link.type, link.linkname = kind, "/etc/hostname"
             opened.addfile(link)
-    names = [path.relative_to(tmp_path / "x").as_posix() for path, _ in parts_of(archive)]
+    names = [path.relative_to(tmp_path / "x").as_posix() for path, part in parts_of(archive) if part]
     assert names == [*SAMPLES, "2.jpg", "etc/2.txt"]
+    assert read_corpus(tmp_path).issues.counts[UNREADABLE] == 3
 
 
 @pytest.mark.parametrize("kept", [3000, 4608, 5000, -10240])
@@ -102,7 +109,94 @@ def test_what_precedes_the_damage_is_read_and_the_damage_counted(tmp_path, kept)
     corpus = read_corpus(tmp_path)
     assert corpus.texts() == ["a dog"]
     assert corpus.issues.counts[UNREADABLE] == 1
-    assert "x.tar: not a plain tar archive, or damaged after" in corpus.issues.examples[UNREADABLE][0]
+    assert "x.tar: damaged after" in corpus.issues.examples[UNREADABLE][0]
+
+
+def test_a_sparse_file_is_counted(tmp_path):
+    files = tmp_path / "files"
+    files.mkdir()
+    for name, data in SAMPLES.items():
+        (files / name).write_bytes(data)
+    with (files / "2.jpg").open("wb") as hole:
+        hole.truncate(1 << 20)
+    subprocess.run(["tar", "-cSf", tmp_path / "x.tar", "-C", files, "."], check=True)
+    shutil.rmtree(files)
+    corpus = read_corpus(tmp_path)
+    assert corpus.texts() == ["a dog", "a cat"]
+    assert "2.jpg: a link or a sparse file" in corpus.issues.examples[UNREADABLE][0]
+
+
+def test_a_shard_is_recognised_wherever_its_texts_are(tmp_path, content):
+    images = {f"{at}.jpg": jpeg(str(at)) for at in range(1500)}
+    for name in "abcde":
+        shard(tmp_path / f"{name}.tar", {"cover.jpg": jpeg("cover")})
+    shard(tmp_path / "z.TAR", images | {"1499.txt": b"a dog"})
+    assert content(read_corpus(tmp_path))["z/1499.jpg"][1] == ["a dog"]
+
+
+def test_files_without_a_suffix_are_images_by_their_own_bytes(tmp_path, content):
+    archive = shard(
+        tmp_path / "x.tar", {"1": jpeg("1"), "1.txt": b"a dog", "2": b"no", "pipe": b"", "a\0b": b""}
+    )
+    (tmp_path / "x").mkdir()
+    os.mkfifo(tmp_path / "x/pipe")  # which must not be waited for
+    (tmp_path / "x/2").write_bytes(jpeg("2"))
+    assert content(read_corpus(archive)) == {"x/1": ("train", ["a dog"])}
+
+
+def test_shards_below_images_are_named_below_them(tmp_path, content):
+    (tmp_path / "texts").mkdir()
+    shard(tmp_path / "images/test-0.tar")
+    corpus = read_corpus(tmp_path / "texts", images=tmp_path / "images", format="pairs")
+    assert content(corpus)["test-0/0.jpg"] == ("test", ["a dog"])
+
+
+def test_an_archive_of_another_kind_is_named_with_the_command_that_unpacks_it(tmp_path):
+    shard(tmp_path / "a.tar")
+    with tarfile.open(tmp_path / "b.tar", "w:gz"):
+        pass
+    (told,) = read_corpus(tmp_path).issues.examples[UNREADABLE]
+    assert f"unpack it: mkdir {tmp_path}/b && tar -xf {tmp_path}/b.tar" in told
+    with pytest.raises(SeesayError, match="unpack it"):
+        read_corpus(tmp_path / "b.tar")
+    (tmp_path / "c.zip").write_bytes(b"")
+    with pytest.raises(SeesayError, match=r"c\.zip: expected images beside texts"):
+        read_corpus(tmp_path / "c.zip", "pairs")
+    with pytest.raises(SeesayError, match="unpack it"):
+        read_corpus(tmp_path, images=tmp_path / "c.zip")
+
+
+def test_an_image_is_not_another_one_after_its_archive_has_changed(tmp_path):
+    black, white = b"black", b"white"
+    archive = shard(tmp_path / "x.tar", {"0.jpg": black, "1.jpg": white, "1.txt": b"a dog"})
+    first, second = read_corpus(archive).images
+    assert first.source is not None
+    assert second.source is not None
+    shard(archive, {"1.jpg": white, "0.jpg": black, "1.txt": b"a dog"})
+    with pytest.raises(UnavailableImageError, match=r"x\.tar: 0\.jpg: the archive has changed"):
+        first.source.read()
+    shard(archive, {"0.jpg": black, "1.jpg": white})
+    assert second.source.read() == white
+    archive.write_bytes(archive.read_bytes()[: 3 * tarfile.BLOCKSIZE + 2])
+    for source in (second.source, first.source):
+        if source is first.source:
+            archive.unlink()
+        with pytest.raises(UnavailableImageError, match=r"x\.tar: [01]\.jpg: "):
+            source.read()
+
+
+def test_a_file_that_is_too_large_is_named(tmp_path, monkeypatch):
+    (image,) = read_corpus(shard(tmp_path / "x.tar", {"0.jpg": jpeg("0"), "0.txt": b"a dog"})).images
+    monkeypatch.setattr("seesay.data.images.MAX_BYTES", 100)
+    with pytest.raises(ImageError, match=r"x\.tar: 0\.jpg: at most 100 bytes"):
+        image.source.read()
+
+
+def test_an_archive_that_may_not_be_read_is_not_called_damaged(tmp_path):
+    shard(tmp_path / "a.tar")
+    (tmp_path / "b.tar").mkdir()
+    with pytest.raises(SeesayError, match=r"b\.tar: cannot be read \("):
+        list(parts_of(tmp_path / "b.tar"))
 
 
 @pytest.mark.parametrize("size", [-1, -512, -10240, 1 << 40, 1 << 80])
@@ -117,7 +211,17 @@ def test_a_hostile_size_ends_in_an_error(tmp_path, size, kind):
     header[148:156] = b"%06o\0 " % sum(header)
     archive = tmp_path / "x.tar"
     archive.write_bytes(bytes(header) + bytes(20_480))
-    with pytest.raises(SeesayError, match="damaged after 0 files"):
+    with pytest.raises(SeesayError, match=r"x\.tar: no plain tar archive \(.*\); unpack it: mkdir"):
+        list(parts_of(archive))
+
+
+def test_attributes_of_all_files_are_not_copied_for_each(tmp_path):
+    archive, headers = tmp_path / "x.tar", tarfile.TarInfo.create_pax_global_header
+    common = [
+        headers({f"{at:x}": "" for at in range(start, start + 1000)}) for start in range(0, 50_000, 1000)
+    ]
+    archive.write_bytes(b"".join(common) + 20 * tarfile.TarInfo("a.jpg").tobuf() + bytes(1024))
+    with pytest.raises(SeesayError, match="more than 64 attributes"):
         list(parts_of(archive))
 
 
@@ -127,5 +231,5 @@ def test_hostile_headers_take_little_time(tmp_path, kind, times):
     member = tarfile.TarInfo("a.jpg")
     member.type, member.size = kind, 0 if times > 1 else 1 << 22
     (tmp_path / "x.tar").write_bytes(times * (member.tobuf(tarfile.GNU_FORMAT) + member.size * b"1"))
-    with pytest.raises(SeesayError, match="damaged after 0 files"):
+    with pytest.raises(SeesayError, match=r"x\.tar: no plain tar archive \(.*\); unpack it: mkdir"):
         list(parts_of(tmp_path / "x.tar"))

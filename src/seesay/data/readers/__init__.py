@@ -35,7 +35,7 @@ def read_corpus(
     caption_column: str | None = None,
     subset: int | None = None,
 ) -> Corpus:
-    r"""Read a corpus from a folder, or from a JSON file, table or token file.
+    r"""Read a corpus from a folder, or from a JSON file, table, token file or shard.
 
     Args:
         path: the folder or file.
@@ -68,7 +68,8 @@ def read_corpus(
     try:
         path = _existing(path)
         below = _existing(images) if images is not None else None
-        _check_unpacked([below] if below is not None else [])
+        if below is not None:
+            _check_unpacked([below])
         if not phrases and (image_column or caption_column):
             format = format or "table"
         reader = choose_reader(path, format, phrases)

@@ -18,6 +18,7 @@ OUTSIDE = "absolute path outside of the corpus, ignored (--allow-outside takes i
 NOT_FOLLOWED = f"{LINK_OUT}, not followed (--allow-outside follows it)"
 UNREADABLE = Omission("file or folder that cannot be read")
 PACKED = "archive, not read; unpack it"
+UNREAD_SHARD = Omission("shard beside images with texts, not read; give its path, or unpack it")
 UNREAD_KIND = "file in an unsupported format"
 _DEPTH = 8  # parts of a path that are compared if its beginning does not exist here
 
@@ -36,13 +37,14 @@ class ImageFinder:
         apart_from: a resolved folder in it that another finder accounts for.
 
     Attributes:
+        root: the folder.
         images: all images, by their paths below the root.
         archives: the files in which there may be others.
         others: the files that are none of these, nor counted as issues.
     """
 
     def __init__(self, root: Path, issues: Issues, outside: bool, apart_from: Path | None = None) -> None:
-        self._root, self._issues, self._follows, self._apart_from = root, issues, outside, apart_from
+        self.root, self._issues, self._follows, self._apart_from = root, issues, outside, apart_from
         self.images = list[tuple[str, FileSource]]()
         self.archives, self.others = list[Path](), list[Path]()
         folder = root if outside else root.resolve()
@@ -66,7 +68,7 @@ class ImageFinder:
         if (same := self._by_path.get(key)) is not None:
             return same
         is_absolute = Path(name).is_absolute()
-        path, root = Path(name) if is_absolute else self._root / key, self._root.resolve()
+        path, root = Path(name) if is_absolute else self.root / key, self.root.resolve()
         exists = path.suffix.lower() in IMAGE_SUFFIXES and os.path.isfile(path)  # noqa: PTH113
         if exists and (self._follows or path.resolve().is_relative_to(root)):
             return self._by_path.get(_key(os.path.relpath(path.resolve(), root))) or FileSource(path)
@@ -74,7 +76,7 @@ class ImageFinder:
         for end in _ends(key):
             for images, spelled in ((by_end, end), (by_folded_end, end.casefold())):
                 if len(found := images.get(spelled, ())) > 1:
-                    both = ", ".join(str(each.path.relative_to(self._root)) for each in found)
+                    both = ", ".join(str(each.path.relative_to(self.root)) for each in found)
                     self._issues.add(AMBIGUOUS, f"{spelled}: {both}")
                 if found:
                     return found[0]

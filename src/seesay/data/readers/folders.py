@@ -11,24 +11,24 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path, PurePath
 
-from seesay.data.corpus import canonical_split, split_in_name
-from seesay.data.formats import is_image, unread_kind
-from seesay.data.images import PartSource, Source
+from seesay.data.corpus import Issues, canonical_split, split_in_name
+from seesay.data.formats import IMAGE_SUFFIXES, SIGNATURE_BYTES, format_of, is_image, unread_kind
+from seesay.data.images import FileSource, PartSource, Source
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import MALFORMED_LINE, OTHER_FILE, UNKNOWN_IMAGE, CorpusBuilder
-from seesay.data.readers.finder import UNREAD_KIND, UNREADABLE
+from seesay.data.readers.finder import UNREAD_KIND, UNREAD_SHARD, UNREADABLE
 from seesay.data.readers.shards import SHARD, parts_of
 from seesay.data.readers.table_files import tables_in
-from seesay.data.texts import decode_text, parse_json, read_bytes, split_lines
+from seesay.data.texts import decode_text, parse_json, split_lines
 from seesay.data.walk import walk_files
 from seesay.errors import SeesayError
 
 _TEXTS = (".txt", ".caption", ".cap", ".json")
 _PEEK = 64  # texts, by which a folder or a shard is recognised
-_PEEKED_FILES, _PEEKED_SHARDS = 1024, 4
 
 
 @register_reader
@@ -38,8 +38,8 @@ class PairsReader(Reader):
     A text belongs to the image whose name it has, with or without the image's suffix, or else to the only
     image that has the same name up to its first dot: `x.outputs.txt` to `x.input.jpg`.
 
-    If no image of the folder has a text, its shards are read, or the shard that the path is, as if they had
-    been unpacked beside it.
+    If no image of the folder has a text, its shards are read, or the shard that the path is: each image is
+    named as if the shard had been unpacked beside it.
     """
 
     name = "pairs"
@@ -47,84 +47,101 @@ class PairsReader(Reader):
     order = 70
 
     def recognises(self, path: Path) -> bool:
-        files = list(walk_files(path.resolve())) if path.is_dir() else [path]
-        shards = (file for file in files if file.suffix.lower() == SHARD)
-        return _are_pairs(files, {}) or any(
-            _are_pairs(parts, parts) for parts in map(_beginning, islice(shards, _PEEKED_SHARDS))
-        )
+        below = list(walk_files(path, outside=True)) if path.is_dir() else [path]
+        files = {file: FileSource(file) for file in below if _is_text(file) or is_image(file)}
+        return _are_pairs(files) or any(_are_pairs(_in_shard(file)) for file in below if _is_shard(file))
 
     def add(self, path: Path, builder: CorpusBuilder) -> None:
-        images, files, shards = list[tuple[str, Path, Source]](), list[Path](), [path]
+        files, shards, root = dict[Path, Source](), [path], builder.root
         if path.is_dir():
             finder = builder.finder
-            images, shards = [(name, each.path, each) for name, each in finder.images], finder.archives
-            files = [*(file for _, file, _ in images), *finder.others]
-        parts = {} if _are_pairs(files, {}) else _read_shards(shards, builder)
-        if parts:
-            names = {file: file.relative_to(builder.root).as_posix() for file in parts if is_image(file)}
-            images, files = [(name, file, parts[file]) for file, name in names.items()], list(parts)
-        texts_of = _pairs(files)
-        for name, file, source in images:
-            captions, split = list[str](), split_in_name(str(PurePath(name).parent))
-            for text in sorted(texts_of.get(file, []), key=_is_json):
-                builder.uses(text)
-                try:
-                    found, own_split = _read(text, parts)
-                except SeesayError as error:
-                    builder.issues.add(MALFORMED_LINE, str(error))
-                    continue
-                split = own_split or split
-                captions = captions if captions and _is_json(text) else captions + found
-                if not captions:
-                    builder.issues.add(MALFORMED_LINE, f"{text}: no caption")
-            at = builder.image(name, split, source)
-            for caption in captions:
-                builder.sentence(caption, at, str(file))
-        for text in texts_of.get(None, []):
-            if _has_sentences(text, parts):
-                builder.uses(text)
-                builder.issues.add(UNKNOWN_IMAGE, str(text))
+            shards, root = finder.archives, finder.root
+            files.update((image.path, image) for _, image in finder.images)
+            files.update((file, FileSource(file)) for file in finder.others if _is_text(file))
+        in_shards, are_pairs = dict[Path, Source](), _are_pairs(files)
+        for shard in filter(_is_shard, shards):
+            if not are_pairs:
+                builder.uses(shard)
+                in_shards |= _in_shard(shard, builder)
+            elif not shard.with_suffix("").is_dir() and _are_pairs(_in_shard(shard)):
+                builder.issues.add(UNREAD_SHARD, str(shard))
+        if not (files or in_shards):
+            raise SeesayError(f"{path}: expected {self.looks_like}.")
+        _add_pairs(in_shards or files, root, builder)
 
 
-def _read_shards(shards: Iterable[Path], builder: CorpusBuilder) -> dict[Path, PartSource]:
-    """Return what is in shards, up to where one is damaged; count what is neither an image nor a text."""
-    parts = dict[Path, PartSource]()
-    for shard in shards:
-        if shard.suffix.lower() != SHARD:
+def _is_shard(file: Path) -> bool:
+    return file.suffix.lower() == SHARD
+
+
+def _is_text(file: Path) -> bool:
+    return file.suffix.lower() in _TEXTS
+
+
+def _in_shard(shard: Path, builder: CorpusBuilder | None = None) -> dict[Path, Source]:
+    """Return the images and texts in a shard, up to where it is damaged; a builder counts everything else."""
+    files, issues = dict[Path, Source](), builder.issues if builder is not None else Issues()
+    try:
+        for file, part in parts_of(shard):
+            if part is None:
+                issues.add(UNREADABLE, f"{shard}: {file.name}: a link or a sparse file")
+            elif _is_text(file) or _is_image_in(file, part):
+                files[file] = part
+            else:
+                issues.add(UNREAD_KIND if unread_kind(file.name) else OTHER_FILE, str(part))
+    except SeesayError as error:
+        issues.add(UNREADABLE, str(error))
+    return files
+
+
+def _is_image_in(file: Path, part: PartSource) -> bool:
+    """Return what `is_image` does, of a file in a shard."""
+    if suffix := file.suffix.lower():
+        return suffix in IMAGE_SUFFIXES
+    return format_of(replace(part, size=min(part.size, SIGNATURE_BYTES)).read()) is not None
+
+
+def _add_pairs(files: Mapping[Path, Source], root: Path, builder: CorpusBuilder) -> None:
+    """Add images, named by their paths below the root, and their texts."""
+    texts_of = _pairs(files)
+    for file, source in files.items():
+        if _is_text(file):
             continue
-        builder.uses(shard)
-        try:
-            for file, part in parts_of(shard):
-                if is_image(file) or file.suffix.lower() in _TEXTS:
-                    parts[file] = part
-                else:
-                    builder.issues.add(UNREAD_KIND if unread_kind(file.name) else OTHER_FILE, str(file))
-        except SeesayError as error:
-            builder.issues.add(UNREADABLE, str(error))
-    return parts
+        name, captions = file.relative_to(root).as_posix(), list[str]()
+        split = split_in_name(str(PurePath(name).parent))
+        for text in sorted(texts_of.get(file, []), key=_is_json):
+            builder.uses(text)
+            try:
+                found, own_split = _read(text, files[text])
+            except SeesayError as error:
+                builder.issues.add(MALFORMED_LINE, str(error))
+                continue
+            split = own_split or split
+            captions = captions if captions and _is_json(text) else captions + found
+            if not captions:
+                builder.issues.add(MALFORMED_LINE, f"{files[text]}: no caption")
+        at = builder.image(name, split, source)
+        for caption in captions:
+            builder.sentence(caption, at, str(source))
+    for text in texts_of.get(None, []):
+        if _has_sentences(text, files[text]):
+            builder.uses(text)
+            builder.issues.add(UNKNOWN_IMAGE, str(files[text]))
 
 
-def _beginning(shard: Path) -> dict[Path, PartSource]:
-    """Return the first files of a shard, up to where it is damaged."""
-    parts = dict[Path, PartSource]()
-    with suppress(SeesayError):
-        parts.update(islice(parts_of(shard), _PEEKED_FILES))
-    return parts
-
-
-def _are_pairs(files: Iterable[Path], parts: Mapping[Path, PartSource]) -> bool:
+def _are_pairs(files: Mapping[Path, Source]) -> bool:
     """Return True if any of the first texts that have the name of an image has sentences."""
     texts = (text for image, texts in _pairs(files).items() if image is not None for text in texts)
-    return any(_has_sentences(text, parts) for text in islice(texts, _PEEK))
+    return any(_has_sentences(text, files[text]) for text in islice(texts, _PEEK))
 
 
 def _pairs(files: Iterable[Path]) -> dict[Path | None, list[Path]]:
-    """Return the texts of each image, and by None those of no image."""
+    """Return the texts of each image, and by None those of no image; files are one or the other."""
     named, keyed, texts = dict[Path, Path](), defaultdict[Path, list[Path]](list), list[Path]()
     for file in files:
-        if file.suffix.lower() in _TEXTS:
+        if _is_text(file):
             texts.append(file)
-        elif is_image(file):
+        else:
             named.setdefault(file.with_suffix(""), file)
             named.setdefault(file, file)
             keyed[file.with_name(file.name.partition(".")[0])].append(file)
@@ -139,23 +156,23 @@ def _is_json(text: Path) -> bool:
     return text.suffix.lower() == ".json"
 
 
-def _read(text: Path, parts: Mapping[Path, PartSource]) -> tuple[list[str], str | None]:
+def _read(text: Path, source: Source) -> tuple[list[str], str | None]:
     """Return the sentences and the split that a text gives an image; raise SeesayError if it is malformed."""
-    decoded = decode_text(parts[text].read() if text in parts else read_bytes(text), text)
+    decoded = decode_text(source.read(), str(source))
     if not _is_json(text):
         return [line for line in split_lines(decoded) if line.strip()] or [""], None
-    record = parse_json(decoded, text)
+    record = parse_json(decoded, str(source))
     record = record if isinstance(record, dict) else {}
     found, split = record.get("captions") or record.get("caption"), record.get("split")
     found = found if isinstance(found, list) else [found] if found else []
     captions = [each or "" for each in found] if all(isinstance(each, str | None) for each in found) else []
-    return captions, canonical_split(split, str(text)) if isinstance(split, str) and split else None
+    return captions, canonical_split(split, str(source)) if isinstance(split, str) and split else None
 
 
-def _has_sentences(text: Path, parts: Mapping[Path, PartSource]) -> bool:
+def _has_sentences(text: Path, source: Source) -> bool:
     """Whether a text that has the name of an image is about it; many programs keep notes as JSON."""
     with suppress(SeesayError):
-        return not _is_json(text) or bool(_read(text, parts)[0])
+        return not _is_json(text) or bool(_read(text, source)[0])
     return False
 
 
