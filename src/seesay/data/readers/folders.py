@@ -47,7 +47,7 @@ class PairsReader(Reader):
     order = 70
 
     def recognises(self, path: Path) -> bool:
-        below = list(walk_files(path, outside=True)) if path.is_dir() else [path]
+        below = list(walk_files(path.resolve())) if path.is_dir() else [path]
         files = {file: FileSource(file) for file in below if _is_text(file) or is_image(file)}
         return _are_pairs(files) or any(_are_pairs(_in_shard(file)) for file in below if _is_shard(file))
 

@@ -46,7 +46,7 @@ def parts_of(shard: Path) -> Iterator[tuple[Path, PartSource | None]]:
                     raise tarfile.ReadError(f"{member.name} ends outside the archive")
                 count += 1
                 names = [name for name in PurePosixPath(member.name).parts if name not in ("/", "..")]
-                if member.isdir() or any(map(is_hidden, names)) or "\0" in member.name:
+                if member.isdir() or not names or any(map(is_hidden, names)) or "\0" in member.name:
                     continue
                 part = None
                 if member.isreg() and not member.issparse():
