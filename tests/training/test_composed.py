@@ -221,6 +221,7 @@ def test_a_training_that_was_killed_before_its_first_member_had_begun_starts_aga
     recipe = load_recipe("mcnn-ens", changes=TWO)
     if has_recipe:
         save_recipe(load_recipe("mcnn-phs", changes=SMALL), member)
+        (member / "run.json.12.34.tmp").touch()
     with pytest.raises(SeesayError, match="nothing to resume"):
         train(recipe, corpus, tmp_path, resume=True)
     with pytest.raises(KeyboardInterrupt), counted_steps(last=1):

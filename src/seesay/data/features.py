@@ -20,7 +20,6 @@ from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from seesay.errors import ImageError, SeesayError
-from seesay.paths import unusable
 
 _IDS = ("img_id", "image_id", "image_ids", "ids")
 _COCO_NAME = re.compile(r"(?:COCO_.*_)?0*([0-9]+)")
@@ -153,7 +152,7 @@ def _loaded(path: Path, name: str) -> NDArray[Any] | None:
                 return None
             return array_of(archive, name, path)
     except UNREADABLE as error:
-        raise unusable(path, error, f"its array '{name}' cannot be read ({error}).") from error
+        raise SeesayError(f"{path}: its array '{name}' cannot be read ({error}).") from error
 
 
 def array_of(archive: NpzFile, name: str, path: Path) -> NDArray[Any]:

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
-from io import FileIO
+from io import BufferedReader, FileIO
 from pathlib import Path
 from tarfile import BLOCKSIZE
 from typing import TypeAlias
@@ -104,11 +104,16 @@ class PartSource:
         return f"{self.path}: {self.name}"
 
     def read(self) -> bytes:
-        """Return the file's bytes; see `FileSource.read` for errors. The archive may have changed, too."""
+        """Return the file's bytes.
+
+        Raises:
+            ImageError: the file is too large.
+            UnavailableImageError: the archive cannot be read, or has changed since it was listed.
+        """
         if self.size > MAX_BYTES:
             raise ImageError(f"{self}: at most {MAX_BYTES} bytes are read, and it has more.")
         try:
-            with open_file(self.path) as file:
+            with BufferedReader(open_file(self.path)) as file:
                 file.seek(self.start - BLOCKSIZE)
                 header, data = file.read(BLOCKSIZE), file.read(self.size)
         except OSError as error:

@@ -95,8 +95,8 @@ def walk_files(
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a file or folder of that name is left out of any walk without being mentioned."""
-    return name.startswith(".") or name == "__MACOSX"
+    """Whether a file or folder of that name is left out of any folder."""
+    return name.startswith(".") or name == "__MACOSX" or name.lower() in _SYSTEM
 
 
 def pattern_of(patterns: Sequence[str]) -> re.Pattern[str] | None:

@@ -22,7 +22,7 @@ from seesay.data.features import UNREADABLE, array_of
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import RetrievalSample
 from seesay.metrics.ranks import Ranks, embedding_ranks, first_of_repeated, ranks, tiled
-from seesay.paths import home_expanded, unusable
+from seesay.paths import home_expanded
 from seesay.progress import progress
 from seesay.runs.prepare import count_cut
 
@@ -300,12 +300,11 @@ def _read(path: Path) -> dict[str, Any]:
             return {str(path): found}
         with found:
             arrays = {name: array_of(found, name, path) for name in found}
-    except UNREADABLE as error:
-        otherwise = (
-            "no NumPy file of plain numbers; write it with numpy.save(path, array), or "
+    except UNREADABLE:
+        raise SeesayError(
+            f"{path}: no NumPy file of plain numbers; write it with numpy.save(path, array), or "
             "numpy.savez(path, images=…, sentences=…)."
-        )
-        raise unusable(path, error, otherwise) from None
+        ) from None
     if len(arrays) == 1:
         return {str(path): table for table in arrays.values()}
     if arrays.keys() != set(PAIR):

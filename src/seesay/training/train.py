@@ -196,8 +196,10 @@ def check_ours(out: Path) -> None:
 
 def _has_only_first_files(out: Path) -> bool:
     """Return whether nothing else is there than a training writes before `run.json`, in it or its members."""
-    # Heads of concepts are kept first, under the digest of their contents.
-    first = set(out.glob(f"*-{16 * '[0-9a-f]'}.safetensors"))
+    first = {*out.glob(f"{RECIPE}.*.tmp"), *out.glob(f"{RUN}.*.tmp")}
+    first.update(
+        out.glob(f"*-{16 * '[0-9a-f]'}.safetensors")
+    )  # heads of concepts, named after their contents
     with suppress(OSError, ValueError):
         if isinstance(found := read_small_json(out / RECIPE), dict) and "matcher" in found:
             first.add(out / RECIPE)

@@ -297,7 +297,7 @@ def test_every_file_of_the_folder_is_read_or_said(tmp_path: Path, write: Any) ->
         (tmp_path / name).write_bytes(b"")
     write(tmp_path, "b.jpg", "a cat")
     counts = read_corpus(tmp_path, phrases=write in PHRASES).issues.counts
-    unused = {**dict.fromkeys(PAIRS, NO_SENTENCES), photos: None}.get(write, UNUSED_IMAGE)
+    unused = {**dict.fromkeys((*PAIRS, packed_shards), NO_SENTENCES), photos: None}.get(write, UNUSED_IMAGE)
     archive = UNREADABLE if write is packed_shards else PACKED
     said = [counts[kind] for kind in (OTHER_FILE, unused, UNREAD_KIND, archive) if kind]
     assert said == [1, 1, 1, 1][: len(said)]

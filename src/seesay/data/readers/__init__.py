@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +18,7 @@ from seesay.data.corpus import Corpus, canonical_split
 from seesay.data.formats import ARCHIVE, unpacking, unread_kind
 from seesay.data.images import FileSource, MemorySource, Source, content_key
 from seesay.data.readers.builder import CorpusBuilder
+from seesay.data.readers.shards import SHARD, parts_of
 from seesay.data.readers.table_files import tables_in
 from seesay.data.walk import walk_files
 from seesay.errors import SeesayError
@@ -148,7 +150,12 @@ def _existing(path: str | Path) -> Path:
 def _check_unpacked(files: Iterable[Path]) -> None:
     for file in files:
         if unread_kind(file.name) == ARCHIVE:
-            raise SeesayError(f"{file}: an archive, which is not read; unpack it: {unpacking(file)}")
+            if file.suffix.lower() == SHARD:
+                deque(parts_of(file), maxlen=0)  # which says what is wrong with it
+            raise SeesayError(
+                f"{file}: an archive, which is read only if it is a plain .tar of images beside texts; "
+                f"unpack it: {unpacking(file)}"
+            )
 
 
 class Reader(ABC):

@@ -8,6 +8,7 @@ are tar archives. The lines of a `.txt`, `.caption` or `.cap` are sentences; wit
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -24,7 +25,7 @@ from seesay.data.readers.finder import UNREAD_KIND, UNREAD_SHARD, UNREADABLE
 from seesay.data.readers.shards import SHARD, parts_of
 from seesay.data.readers.table_files import tables_in
 from seesay.data.texts import decode_text, parse_json, split_lines
-from seesay.data.walk import walk_files
+from seesay.data.walk import LINK_OUT, walk_files
 from seesay.errors import SeesayError
 
 _TEXTS = (".txt", ".caption", ".cap", ".json")
@@ -47,9 +48,16 @@ class PairsReader(Reader):
     order = 70
 
     def recognises(self, path: Path) -> bool:
-        below = list(walk_files(path.resolve())) if path.is_dir() else [path]
+        below, linked = [path], list[Path]()
+
+        def left_out(file: Path, reason: str, _unread: bool) -> None:
+            if reason == LINK_OUT and os.path.isfile(file):  # noqa: PTH113 — which never raises
+                linked.append(file)  # so that the corpus is recognised, and says that it does not follow it
+
+        if path.is_dir():
+            below = [*walk_files(path.resolve(), left_out), *linked]
         files = {file: FileSource(file) for file in below if _is_text(file) or is_image(file)}
-        return _are_pairs(files) or any(_are_pairs(_in_shard(file)) for file in below if _is_shard(file))
+        return _are_pairs(files) or any(_are_pairs(_in_shards([file])) for file in below)
 
     def add(self, path: Path, builder: CorpusBuilder) -> None:
         files, shards, root = dict[Path, Source](), [path], builder.root
@@ -58,39 +66,43 @@ class PairsReader(Reader):
             shards, root = finder.archives, finder.root
             files.update((image.path, image) for _, image in finder.images)
             files.update((file, FileSource(file)) for file in finder.others if _is_text(file))
-        in_shards, are_pairs = dict[Path, Source](), _are_pairs(files)
-        for shard in filter(_is_shard, shards):
-            if not are_pairs:
-                builder.uses(shard)
-                in_shards |= _in_shard(shard, builder)
-            elif not shard.with_suffix("").is_dir() and _are_pairs(_in_shard(shard)):
-                builder.issues.add(UNREAD_SHARD, str(shard))
-        if not (files or in_shards):
+        if not _are_pairs(files):
+            files |= _in_shards(shards, builder)
+        else:
+            for shard in shards:
+                if not shard.with_suffix("").is_dir() and _are_pairs(_in_shards([shard])):
+                    builder.uses(shard)
+                    builder.issues.add(UNREAD_SHARD, str(shard))
+        if not (files or path.is_dir()):
             raise SeesayError(f"{path}: expected {self.looks_like}.")
-        _add_pairs(in_shards or files, root, builder)
-
-
-def _is_shard(file: Path) -> bool:
-    return file.suffix.lower() == SHARD
+        _add_pairs(files, root, builder)
 
 
 def _is_text(file: Path) -> bool:
     return file.suffix.lower() in _TEXTS
 
 
-def _in_shard(shard: Path, builder: CorpusBuilder | None = None) -> dict[Path, Source]:
-    """Return the images and texts in a shard, up to where it is damaged; a builder counts everything else."""
+def _in_shards(archives: Iterable[Path], builder: CorpusBuilder | None = None) -> dict[Path, Source]:
+    """Return the images and texts in shards, up to where one is damaged; a builder counts everything else.
+
+    Of several files of one name, the last is taken, as it would be left by unpacking them.
+    """
     files, issues = dict[Path, Source](), builder.issues if builder is not None else Issues()
-    try:
-        for file, part in parts_of(shard):
-            if part is None:
-                issues.add(UNREADABLE, f"{shard}: {file.name}: a link or a sparse file")
-            elif _is_text(file) or _is_image_in(file, part):
-                files[file] = part
-            else:
-                issues.add(UNREAD_KIND if unread_kind(file.name) else OTHER_FILE, str(part))
-    except SeesayError as error:
-        issues.add(UNREADABLE, str(error))
+    for shard in (archive for archive in archives if archive.suffix.lower() == SHARD):
+        if builder is not None:
+            builder.uses(shard)
+        try:
+            for file, part in parts_of(shard):
+                if part is None:
+                    issues.add(UNREADABLE, f"{shard}: {file.name}: a link, or no plain file")
+                elif not (_is_text(file) or _is_image_in(file, part)):
+                    issues.add(UNREAD_KIND if unread_kind(file.name) else OTHER_FILE, str(part))
+                else:
+                    if file in files:
+                        issues.add(OTHER_FILE, f"{files[file]}, of which there are several")
+                    files[file] = part
+        except SeesayError as error:
+            issues.add(UNREADABLE, str(error))
     return files
 
 
