@@ -197,9 +197,7 @@ def check_ours(out: Path) -> None:
 def _has_only_first_files(out: Path) -> bool:
     """Return whether nothing else is there than a training writes before `run.json`, in it or its members."""
     first = {*out.glob(f"{RECIPE}.*.tmp"), *out.glob(f"{RUN}.*.tmp")}
-    first.update(
-        out.glob(f"*-{16 * '[0-9a-f]'}.safetensors")
-    )  # heads of concepts, named after their contents
+    first.update(out.glob(f"*-{16 * '[0-9a-f]'}.safetensors"))  # heads of concepts, named by their contents
     with suppress(OSError, ValueError):
         if isinstance(found := read_small_json(out / RECIPE), dict) and "matcher" in found:
             first.add(out / RECIPE)
