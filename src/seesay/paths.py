@@ -184,18 +184,21 @@ def unusable(path: Path, error: BaseException, otherwise: str) -> SeesayError:
 
     The file is read again, because libraries may take for damage what a failing disk did not return.
     """
-    failure = failure_of_disk(error)
-    try:
-        with open_file(path) as file:
-            while not failure and file.read(_AT_ONCE):
-                pass
-    except OSError as of_disk:
-        failure = failure or failure_of_disk(of_disk)
-    if failure:
+    if failure := failure_of_disk(error) or _failure_to_read(path):
         return SeesayError(
             f"{path}: cannot be read ({failure}); check the disk. The file itself may be undamaged."
         )
     return SeesayError(f"{path}: {otherwise}")
+
+
+def _failure_to_read(path: Path) -> str:
+    try:
+        with open_file(path) as file:
+            while file.read(_AT_ONCE):
+                pass
+    except OSError as error:
+        return failure_of_disk(error)
+    return ""
 
 
 @contextmanager

@@ -91,14 +91,14 @@ class FileSource:
 
 
 @dataclass(frozen=True, slots=True)
-class PartSource:
-    """A file in a tar archive: `size` bytes from `start`, after a header of which `header` is the CRC-32."""
+class TarSource:
+    """A file in a tar archive: `size` bytes from `start`, and the CRC-32 of the header before them."""
 
     path: Path
     name: str
     start: int
     size: int
-    header: int
+    header_crc: int
 
     def __str__(self) -> str:
         return f"{self.path}: {self.name}"
@@ -118,12 +118,12 @@ class PartSource:
                 header, data = file.read(BLOCKSIZE), file.read(self.size)
         except OSError as error:
             raise UnavailableImageError(f"{self}: cannot be read ({error.strerror}).") from error
-        if zlib.crc32(header) != self.header or len(data) < self.size:
+        if zlib.crc32(header) != self.header_crc or len(data) < self.size:
             raise UnavailableImageError(f"{self}: the archive has changed since it was listed.")
         return data
 
 
-Source: TypeAlias = FileSource | PartSource | MemorySource
+Source: TypeAlias = FileSource | TarSource | MemorySource
 
 
 def read_image(file: FileIO) -> bytes:

@@ -15,7 +15,7 @@ import pytest
 from seesay.data.readers import read_corpus
 from seesay.data.readers.builder import NO_SENTENCES, OTHER_FILE, SEEDED_SPLIT, UNKNOWN_IMAGE
 from seesay.data.readers.finder import PACKED, UNREAD_KIND, UNREAD_SHARD, UNREADABLE
-from seesay.data.readers.shards import parts_of
+from seesay.data.readers.shards import members_of
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from tests.data.readers.conftest import jpeg
 
@@ -97,7 +97,7 @@ def test_links_and_paths_out_of_the_archive_lead_nowhere(tmp_path):
             link = tarfile.TarInfo("3.jpg")
             link.type, link.linkname = kind, "/etc/hostname"
             opened.addfile(link)
-    names = [path.relative_to(tmp_path / "x").as_posix() for path, part in parts_of(archive) if part]
+    names = [path.relative_to(tmp_path / "x").as_posix() for path, part in members_of(archive) if part]
     assert names == [*SAMPLES, "2.jpg", "etc/2.txt"]
     assert read_corpus(tmp_path).issues.counts[UNREADABLE] == 3
 
@@ -169,7 +169,7 @@ def test_the_name_of_an_archive_and_long_attributes_are_passed_over(tmp_path):
     with tarfile.open(archive, "w", format=tarfile.PAX_FORMAT) as opened:
         opened.addfile(member)
         opened.addfile(long, io.BytesIO(jpeg("0")))
-    assert [(path.name, part.read()) for path, part in parts_of(archive)] == [("0.jpg", jpeg("0"))]
+    assert [(path.name, part.read()) for path, part in members_of(archive)] == [("0.jpg", jpeg("0"))]
 
 
 def test_a_shard_is_recognised_wherever_its_texts_are(tmp_path, content):
@@ -224,11 +224,11 @@ def test_an_image_is_not_another_one_after_its_archive_has_changed(tmp_path):
     shard(archive, {"0.jpg": black, "1.jpg": white})
     assert second.source.read() == white
     archive.write_bytes(archive.read_bytes()[: 3 * tarfile.BLOCKSIZE + 2])
-    for source in (second.source, first.source):
-        if source is first.source:
-            archive.unlink()
-        with pytest.raises(UnavailableImageError, match=r"x\.tar: [01]\.jpg: "):
-            source.read()
+    with pytest.raises(UnavailableImageError, match=r"x\.tar: 1\.jpg: "):
+        second.source.read()
+    archive.unlink()
+    with pytest.raises(UnavailableImageError, match=r"x\.tar: 0\.jpg: "):
+        first.source.read()
 
 
 def test_a_file_that_is_too_large_is_named(tmp_path, monkeypatch):
@@ -239,10 +239,9 @@ def test_a_file_that_is_too_large_is_named(tmp_path, monkeypatch):
 
 
 def test_an_archive_that_may_not_be_read_is_not_called_damaged(tmp_path):
-    shard(tmp_path / "a.tar")
     (tmp_path / "b.tar").mkdir()
     with pytest.raises(SeesayError, match=r"b\.tar: cannot be read \("):
-        list(parts_of(tmp_path / "b.tar"))
+        list(members_of(tmp_path / "b.tar"))
 
 
 @pytest.mark.parametrize("size", [-1, -512, -10240, 1 << 40, 1 << 80])
@@ -260,7 +259,7 @@ def test_a_hostile_size_ends_in_an_error(tmp_path, size, kind):
     with pytest.raises(
         SeesayError, match=r"x\.tar: no plain tar archive \(.*\); copy it again, or unpack it: mkdir"
     ):
-        list(parts_of(archive))
+        list(members_of(archive))
 
 
 def test_attributes_of_all_files_are_not_copied_for_each(tmp_path):
@@ -270,7 +269,7 @@ def test_attributes_of_all_files_are_not_copied_for_each(tmp_path):
     ]
     archive.write_bytes(b"".join(common) + 20 * tarfile.TarInfo("a.jpg").tobuf() + bytes(1024))
     with pytest.raises(SeesayError, match="more than 64 attributes"):
-        list(parts_of(archive))
+        list(members_of(archive))
 
 
 def test_a_map_of_holes_that_is_cut_off_is_damage(tmp_path):
@@ -282,7 +281,7 @@ def test_a_map_of_holes_that_is_cut_off_is_damage(tmp_path):
     subprocess.run(command, check=True)
     (tmp_path / "x.tar").write_bytes((tmp_path / "x.tar").read_bytes()[:1024])
     with pytest.raises(SeesayError, match=r"x\.tar: no plain tar archive"):
-        list(parts_of(tmp_path / "x.tar"))
+        list(members_of(tmp_path / "x.tar"))
 
 
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
@@ -294,4 +293,4 @@ def test_hostile_headers_take_little_time(tmp_path, kind, times, size):
     with pytest.raises(
         SeesayError, match=r"x\.tar: no plain tar archive \(.*\); copy it again, or unpack it: mkdir"
     ):
-        list(parts_of(tmp_path / "x.tar"))
+        list(members_of(tmp_path / "x.tar"))

@@ -18,7 +18,7 @@ from seesay.data.corpus import Corpus, canonical_split
 from seesay.data.formats import ARCHIVE, unpacking, unread_kind
 from seesay.data.images import FileSource, MemorySource, Source, content_key
 from seesay.data.readers.builder import CorpusBuilder
-from seesay.data.readers.shards import SHARD, parts_of
+from seesay.data.readers.shards import SHARD, members_of
 from seesay.data.readers.table_files import tables_in
 from seesay.data.walk import walk_files
 from seesay.errors import SeesayError
@@ -151,7 +151,7 @@ def _check_unpacked(files: Iterable[Path]) -> None:
     for file in files:
         if unread_kind(file.name) == ARCHIVE:
             if file.suffix.lower() == SHARD:
-                deque(parts_of(file), maxlen=0)  # which says what is wrong with it
+                deque(members_of(file), maxlen=0)  # which says what is wrong with it
             raise SeesayError(
                 f"{file}: an archive, which is read only if it is a plain .tar of images beside texts; "
                 f"unpack it: {unpacking(file)}"
@@ -192,9 +192,8 @@ class Reader(ABC):
         Raises SeesayError if there is none or, with `single`, more than one.
         """
         files = [path] if path.is_file() else self.files(path)
-        _check_unpacked(files)
+        _check_unpacked(files or walk_files(path))
         if not files:
-            _check_unpacked(walk_files(path))
             raise SeesayError(f"{path}: contains no {self.looks_like}.")
         if single and len(files) > 1:
             names = ", ".join(file.name for file in files)

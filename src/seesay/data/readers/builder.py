@@ -285,9 +285,10 @@ class CorpusBuilder:
         finders = [self.finder] if is_folder or "finder" in vars(self) else []
         if is_folder and (elsewhere := self._images_root) is not None:
             finders.append(ImageFinder(self.root, self.issues, self._outside, elsewhere.resolve()))
-        for archive in (archive for finder in finders for archive in finder.archives):
-            if archive not in self._used:
-                self.issues.add(PACKED, unpacking(archive))
+        for finder in finders:
+            for archive in finder.archives:
+                if archive not in self._used:
+                    self.issues.add(PACKED, unpacking(archive))
         if not corpus.images:
             why = [
                 f"{count} × {kind}; the first: {self.issues.examples[kind][0]}."

@@ -18,11 +18,11 @@ from pathlib import Path, PurePath
 
 from seesay.data.corpus import Issues, canonical_split, split_in_name
 from seesay.data.formats import IMAGE_SUFFIXES, SIGNATURE_BYTES, format_of, is_image, unread_kind
-from seesay.data.images import FileSource, PartSource, Source
+from seesay.data.images import FileSource, Source, TarSource
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import MALFORMED_LINE, OTHER_FILE, UNKNOWN_IMAGE, CorpusBuilder
 from seesay.data.readers.finder import UNREAD_KIND, UNREAD_SHARD, UNREADABLE
-from seesay.data.readers.shards import SHARD, parts_of
+from seesay.data.readers.shards import SHARD, members_of
 from seesay.data.readers.table_files import tables_in
 from seesay.data.texts import decode_text, parse_json, split_lines
 from seesay.data.walk import LINK_OUT, walk_files
@@ -92,7 +92,7 @@ def _in_shards(archives: Iterable[Path], builder: CorpusBuilder | None = None) -
         if builder is not None:
             builder.uses(shard)
         try:
-            for file, part in parts_of(shard):
+            for file, part in members_of(shard):
                 if part is None:
                     issues.add(UNREADABLE, f"{shard}: {file.name}: a link, or no plain file")
                 elif not (_is_text(file) or _is_image_in(file, part)):
@@ -106,7 +106,7 @@ def _in_shards(archives: Iterable[Path], builder: CorpusBuilder | None = None) -
     return files
 
 
-def _is_image_in(file: Path, part: PartSource) -> bool:
+def _is_image_in(file: Path, part: TarSource) -> bool:
     """Return what `is_image` does, of a file in a shard."""
     if suffix := file.suffix.lower():
         return suffix in IMAGE_SUFFIXES

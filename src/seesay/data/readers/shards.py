@@ -12,21 +12,21 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, cast
 
 from seesay.data.formats import unpacking
-from seesay.data.images import PartSource
+from seesay.data.images import TarSource
 from seesay.data.walk import is_hidden
 from seesay.errors import SeesayError, first_line
 from seesay.paths import open_file
 
 SHARD = ".tar"
 _LONGEST_HEADER = 1 << 20  # bytes of names and attributes
-_MOST_COMMON = 64  # attributes of all files, which tarfile copies for each file
+_MOST_GLOBAL = 64  # attributes of all files (pax global headers), which tarfile copies for each file
 _DIGITS = re.compile(rb"[0-9]{256}")  # in a row, for which Pythons before 3.11.10 take quadratic time
 _LABEL = b"V"  # the type of an archive's name, as GNU tar writes it
 _AT_ONCE = 1 << 16  # bytes
 _DAMAGED = (tarfile.TarError, ValueError, ArithmeticError, LookupError, RecursionError)
 
 
-def parts_of(shard: Path) -> Iterator[tuple[Path, PartSource | None]]:
+def members_of(shard: Path) -> Iterator[tuple[Path, TarSource | None]]:
     """Iterate over the files of a tar archive, by the path that each has once it is unpacked.
 
     That is in a folder beside the archive, named like it. Hidden files are left out, as in a folder. Links
@@ -43,8 +43,8 @@ def parts_of(shard: Path) -> Iterator[tuple[Path, PartSource | None]]:
             with tarfile.open(fileobj=cast("BinaryIO", headers), mode="r:") as archive:
                 while (member := archive.next()) is not None:
                     archive.members.clear()  # type: ignore[attr-defined]  # tarfile would keep all
-                    if len(archive.pax_headers) > _MOST_COMMON:
-                        raise tarfile.ReadError(f"more than {_MOST_COMMON} attributes of all files")
+                    if len(archive.pax_headers) > _MOST_GLOBAL:
+                        raise tarfile.ReadError(f"more than {_MOST_GLOBAL} attributes of all files")
                     if member.size < 0 or archive.offset > size:
                         raise tarfile.ReadError(f"{member.name} ends outside the archive")
                     count += 1
@@ -53,8 +53,8 @@ def parts_of(shard: Path) -> Iterator[tuple[Path, PartSource | None]]:
                         continue
                     part = None
                     if member.isreg() and not member.issparse():
-                        header = zlib.crc32(headers.latest)
-                        part = PartSource(shard, "/".join(names), member.offset_data, member.size, header)
+                        crc = zlib.crc32(headers.latest)
+                        part = TarSource(shard, "/".join(names), member.offset_data, member.size, crc)
                     yield shard.with_suffix("").joinpath(*names), part
                 headers.check_end(archive.offset)
     except OSError as error:
