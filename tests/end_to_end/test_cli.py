@@ -125,6 +125,12 @@ def test_help_has_an_example_for_every_command() -> None:
         assert "Example: seesay" in seesay(command, "--help").stdout
 
 
+def test_nothing_in_a_help_text_is_taken_for_markup() -> None:
+    for command in get_command(with_all_commands()).commands.values():
+        for text in (command.help, *(getattr(option, "help", None) for option in command.params)):
+            assert "[" not in (text or ""), f"{command.name}: {text}"
+
+
 def test_a_run_is_exported_to_a_folder(run: Path, tmp_path: Path) -> None:
     done = seesay("export", run, "--out", tmp_path / "given")
     assert "It needs seesay alone." in done.stdout

@@ -131,6 +131,17 @@ def test_a_row_that_fails_does_not_stop_the_others(corpus: Corpus, runs: Path) -
     assert "image_hidden" in failure
 
 
+def test_included_weights_are_measured_and_not_trained(corpus: Corpus, tmp_path: Path) -> None:
+    runs = runs_of(corpus, tmp_path, "flickr8k", ["seesay-small"], changes=())
+    ((row,),) = [line.rows for line in measured(runs, [1, 2]).lines]
+    of_weights = evaluate(Run.load("seesay-small"), corpus, "standard", "test", resamples=0)
+    assert row.metrics == pytest.approx(of_weights.metrics)
+    assert not list(tmp_path.iterdir())
+    (failure,) = measured(replace(runs, changes=CHANGES[-1:])).failures
+    assert "included weights" in failure
+    assert CHANGES[-1] in failure
+
+
 def test_without_training_what_is_missing_is_named(corpus: Corpus, runs: Path) -> None:
     (runs / "scenes" / "two-branch-seed1" / "training.json").unlink()
     table = measured(runs_of(corpus, runs, may_train=False))

@@ -110,8 +110,8 @@ def index(
         bool | None,
         typer.Option(
             "--text/--no-text",
-            help="Also read the text in pictures, such as screenshots and receipts (needs seesay[ocr]). The "
-            "index remembers it.",
+            help="Also read the text in pictures, such as screenshots and receipts (needs the extra ocr). "
+            "The index remembers it.",
         ),
     ] = None,
     root: Root = None,

@@ -25,6 +25,7 @@ from seesay.results.comparison import measured_row
 from seesay.results.formats import number
 from seesay.results.paper_table import PaperTable
 from seesay.results.records import Row, record_row, row_of
+from seesay.runs.folder import included_runs
 from seesay.runs.run import Run
 from seesay.runs.summary import is_finished
 from seesay.training.composed import combine_members, finished_run, is_combined
@@ -73,8 +74,15 @@ class TableRuns:
         return row_of(combined, runs, time.monotonic() - started, row.name)
 
     def run_of(self, row: TableRow, seed: int) -> Path:
-        """Return the folder of a row's run, the first if it joins two; see `run`."""
-        return self.run(row.recipes[0], seed, row.changes, row.name if row.changes else None)
+        """Return the folder of a row's run, the first if it joins two, or of included weights; see `run`."""
+        if (weights := weights_of(row)) is None:
+            return self.run(row.recipes[0], seed, row.changes, row.name if row.changes else None)
+        if self.changes:
+            raise SeesayError(
+                f"{weights.name}: included weights, which are measured as they are; "
+                f"{' '.join(self.changes)} cannot change them. Leave the row out by --rows."
+            )
+        return weights
 
     def run(self, name: str, seed: int, changes: Sequence[str] = (), called: str | None = None) -> Path:
         """Return the folder of a recipe's finished run; it is trained or resumed if it is not finished.
@@ -150,6 +158,11 @@ class TableRuns:
         self.definition.check_changes(corpus.name, self.changes)
 
 
+def weights_of(row: TableRow) -> Path | None:
+    """Return the included weights that a row is named after: it measures them, and trains nothing."""
+    return next((folder for folder in included_runs() if folder.name == row.name), None)
+
+
 def measure_table(
     runs: TableRuns,
     seeds: Sequence[int],
@@ -161,7 +174,7 @@ def measure_table(
 
     Args:
         runs: its runs, trained or not.
-        seeds: of each row, in the order in which they are trained.
+        seeds: of each row, in the order in which they are trained; included weights are measured once.
         tell: called with a line about the settings, and one before and after each row.
         record: the folder of results that rows are recorded in.
         metrics: the columns to show, see `PaperTable`.
@@ -176,6 +189,8 @@ def measure_table(
     if line := settings_line(definition.name, definition.recipes_for(corpus)):
         tell(line)
     for at, (row, seed) in enumerate(product(rows, seeds)):
+        if seed != seeds[0] and weights_of(row) is not None:  # they have no other
+            continue
         tell(f"row {at // len(seeds) + 1}/{len(rows)} {row.name} seed {seed}")
         try:
             measured = runs.measured(row, seed)
