@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from seesay.arrays import as_array, refuse_nan
 from seesay.errors import SeesayError
 
-NO_ANSWER = -1  # the rank of an image without sentences: a candidate, but no query
+NO_ANSWER = -1
+"""The rank of an image without sentences: a candidate, but no query."""
 
 _CACHE_CELLS = 1 << 18  # cells compared at a time; 1 MiB of float32 fits into a core's cache
 _TILE = 16  # rows; a multiple of what BLAS computes at a time
