@@ -131,8 +131,18 @@ def test_a_field_that_ends_beyond_the_file_is_damage(tmp_path: Path) -> None:
 def test_a_damaged_file_is_named(keep: int) -> None:
     path = export()
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(SeesayError, match=r"soft\.onnx: damaged; delete it"):
+    with pytest.raises(SeesayError, match=r"soft\.onnx: damaged; reinstall the package"):
         onnx_session(path, threads=1)
+
+
+def test_a_damaged_export_is_made_again_once_it_is_deleted() -> None:
+    example = [np.zeros((1, 4), np.float32)]
+    network = Packaged("soft", lambda: nn.Softmax(dim=-1), example, ["x"], ["y"])
+    network.file().write_bytes(b"damaged")
+    with pytest.raises(SeesayError, match="damaged; delete it, and it is exported again"):
+        network.run({"x": example[0]})
+    network.file().unlink()
+    assert network.run({"x": example[0]})[0].sum() == pytest.approx(1)
 
 
 def graph_of(*nodes: onnx.NodeProto) -> onnx.GraphProto:

@@ -29,6 +29,7 @@ MOST_SECONDS = 300.0
 """Time limit of opening a network, and of each call, which takes some seconds at most."""
 
 _MOST_BYTES = 8 << 30  # of memory for what all networks compute
+_REINSTALL = "reinstall the package that it is in"
 _T = TypeVar("_T")
 _opening = threading.Lock()
 
@@ -37,6 +38,7 @@ class Session:
     """A network in ONNX Runtime on the CPU, opened on first use; see `onnx_session`. Thread-safe."""
 
     brought = ""  # the digest of the file, if a run has brought it
+    remedy = _REINSTALL
 
     def __init__(self, path: Path, threads: int, arena: bool = True) -> None:
         self._path, self._threads, self._arena = path, threads, arena
@@ -57,7 +59,7 @@ class Session:
         """
         if self._session is None:  # otherwise this call would wait for other networks, too
             with _opening:
-                self._session = self._session or _opened(self.file(), self._threads, self._arena)
+                self._session = self._session or _opened(self.file(), self._threads, self._arena, self.remedy)
         return compute(self._path, self._session, inputs, outputs)
 
 
@@ -89,6 +91,7 @@ class Packaged(Session):
             path = run / NETWORKS / self._path.name
             if path.is_file():
                 self._path, self.brought = path, file_digest(path)
+        self.remedy = "export the run again" if self.brought else "delete it, and it is exported again"
 
     def file(self) -> Path:
         """Return its ONNX file, exporting it if it is missing.
@@ -111,9 +114,9 @@ class Packaged(Session):
 
 
 @lru_cache(maxsize=8)
-def _opened(path: Path, threads: int, arena: bool) -> InferenceSession:
+def _opened(path: Path, threads: int, arena: bool, remedy: str) -> InferenceSession:
     """Open a session, or return the one that another encoder has opened of the same file."""
-    return onnx_session(path, threads, arena=arena)
+    return onnx_session(path, threads, remedy, arena=arena)
 
 
 def compute(
@@ -201,7 +204,7 @@ def trace(
 def onnx_session(
     path: Path,
     threads: int,
-    remedy: str = "delete it, and it is exported again",
+    remedy: str = _REINSTALL,
     weights: Mapping[str, NDArray[np.float32]] | None = None,
     arena: bool = True,
 ) -> InferenceSession:

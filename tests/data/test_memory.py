@@ -38,6 +38,14 @@ def test_images_of_every_kind_with_sentences(tmp_path: Path) -> None:
     assert all(source and (decode(source.read(), "a") == array).all() for source in sources)
 
 
+def test_a_folder_of_the_same_name_is_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "a.jpg").write_bytes(jpeg("a"))
+    corpus = seesay.corpus_of([(jpeg("b"), "a cat", "train")], name="mine")
+    assert (corpus.name, dict(corpus.issues.counts)) == ("mine", {})
+
+
 @pytest.mark.parametrize("row", [("a dog",), (3, "a", None), (b"x", 3, None), ({"path": None}, "a", None)])
 def test_what_is_no_row_is_named(row: tuple[object, ...]) -> None:
     with pytest.raises(SeesayError, match=r"rows\[1\]: expected image, sentences and split"):

@@ -1013,7 +1013,7 @@ def test_near_duplicates_faults_and_updates(browser, many) -> None:
     expect(panel.locator("#faults")).to_contain_text("broken.png")
     (photos / "white.png").write_bytes(picture("white"))
     panel.get_by_role("button", name="Look for new photos").click()
-    expect(panel.locator("#update-state")).to_have_text("Up to date: 1 added, 0 removed.")
+    expect(panel.locator("#update-state")).to_have_text("Up to date: 1 new or changed, 0 removed.")
     panel.get_by_role("button", name="Show near-duplicates").click()
     expect(panel).to_be_hidden()
     expect(page.locator(".heading").first).to_have_text("350 near-duplicates")
@@ -1054,7 +1054,7 @@ def test_an_update_is_asked_for_once_at_a_time_and_its_end_keeps_the_place(brows
     running["running"] = False
     with page.expect_response("**/api/v1/images?**"):
         pass
-    expect(page.locator("#update-state")).to_have_text("Up to date: 0 added, 0 removed.")
+    expect(page.locator("#update-state")).to_have_text("Up to date: 0 new or changed, 0 removed.")
     expect(page.locator("#gallery")).not_to_have_class("stale")
     assert page.evaluate("scrollY") == pytest.approx(place, abs=1)
     expect(page.locator("#sentence")).to_have_value("half a sent")

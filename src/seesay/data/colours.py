@@ -42,7 +42,7 @@ _PRIMARIES = {  # by their numbers in H.273
 }
 _PQ, _HLG = 16, 18  # by their numbers in H.273
 _LUMINANCE = np.array([0.2627, 0.6780, 0.0593], np.float32)  # of BT.2020's primaries
-_BRIGHTEST = 1000 / _WHITE  # of the display for which HLG is graded; of PQ unless a file says otherwise
+_BRIGHTEST = 1000 / _WHITE  # of the display for which HLG is graded; also assumed for PQ
 _BRADFORD = np.array([[0.8951, 0.2664, -0.1614], [-0.7502, 1.7135, 0.0367], [0.0389, -0.0685, 1.0296]])
 _STEPS = 1 << 14  # of light, whose levels are in a table
 
@@ -164,7 +164,7 @@ def _light(transfer: int, is_video: bool) -> Floats | None:
 
 
 def _displayed(scene: Floats) -> Floats:
-    """Return the light, (…, 3), that a display of 1,000 cd/m² gives for that of a scene in HLG (BT.2100)."""
+    """Return what a display of 1,000 cd/m² gives for a scene in HLG (BT.2100), (…, 3), tone-mapped."""
     luminance = scene @ _LUMINANCE
     return _tone_mapped(scene * (_BRIGHTEST * luminance**0.2)[..., None])
 

@@ -202,7 +202,9 @@ class Corpus:
         return [s.text for s in self.sentences]
 
     def text_numbers(self) -> NDArray[np.int64]:
-        """Return a number for each sentence, (n_sentences,), the same for texts that only differ in capitals.
+        """Return a number for each sentence, (n_sentences,).
+
+        It is the same for texts that only differ in capitals or white space.
 
         >>> images = CorpusImage("a.jpg", "test"), CorpusImage("b.jpg", "test")
         >>> said = Sentence("A dog", 0), Sentence("a cat", 1), Sentence("a  dog", 1)

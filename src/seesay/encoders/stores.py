@@ -100,7 +100,7 @@ class ArrayStore:
         return key in self._sound
 
     def __getitem__(self, key: str) -> dict[str, NDArray[Any]]:
-        """Return the rows of a key, read-only; raise SeesayError if they are not in the store."""
+        """Return the rows of a key; raise SeesayError if they are not in the store."""
         return {name: self.read([key], name) for name in self._arrays}
 
     def read(self, keys: Sequence[str], name: str) -> NDArray[Any]:

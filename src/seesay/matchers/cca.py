@@ -152,8 +152,8 @@ def _cholesky(matrix: Floats, ridge: float, side: str, of: Covariances) -> Float
     if (left_over <= least * variances).any():
         raise SeesayError(
             f"CCA: the covariance of {len(matrix)} {side} features over {of.n} pairs is singular with ridge "
-            f"{ridge:g}: some features are constant or sums of others, or there are too few pairs. Set a "
-            "larger ridge, such as 0.001."
+            f"{ridge:g}: some features are constant or sums of others, or there are too few pairs. Leave "
+            f"out constant ones, or set a larger ridge, such as {max(10 * ridge, 0.001):g}."
         )
     return factor
 

@@ -35,7 +35,8 @@ class Cosine(EmbeddingMatcher):
         if image_dim != sentence_dim:
             raise SeesayError(
                 f"sentence_dim: expected {image_dim}, the width of the image features, got {sentence_dim}; "
-                "name one model in encoders and in sentence_encoder, such as open_clip:FOLDER."
+                "name one model in encoders and in sentence_encoder, such as "
+                "{kind: open_clip, model: FOLDER}."
             )
         self.dim = image_dim
 

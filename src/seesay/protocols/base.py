@@ -210,7 +210,7 @@ class Protocol(ABC, Generic[_S]):
     """A way to measure a split, given as a `Subject` or, if it needs a run, a `RunSubject`.
 
     Attributes:
-        name: the name in recipes, tables and on the command line.
+        name: the name in tables and on the command line.
         needs: what the subject must provide: "scores" of all pairs, a "run", or "phrases" with boxes and a
             run that grounds them.
         monitor: the metric that training watches.

@@ -55,7 +55,8 @@ def evaluate(
             as arrays or tensors, or their files (.npy or .npz; two files of embeddings as
             "images.npy,sentences.npy"). A list of several is combined.
         corpus: captioned images, or phrases with boxes; opened or a path.
-        protocol: its name; by default that of the recipe, or "standard" for several runs and for scores.
+        protocol: its name; by default that of what the run matches, or "standard" for several runs and for
+            scores.
         split: "train", "val" or "test".
         combine: how several runs are combined: "mean", or "learned", with weights that are chosen on val.
         against: another run to compare with, on the same queries.
@@ -102,7 +103,7 @@ def evaluate(
         raise SeesayError(f"{wrong} is for protocol 'grounding', not '{chosen.name}'.")
     options = Options(iou or "plummer", boxes or "merged", resamples)
     if isinstance(corpus, str | Path):
-        corpus = read_corpus(Path(corpus), phrases=chosen.needs == "phrases", images=None, format=None)
+        corpus = read_corpus(Path(corpus), phrases=chosen.needs == "phrases")
     alone = replace(options, resamples=0)
     subjects = [subject_of(entry, corpus, split, chosen) for entry in entries]
     if combine is None:

@@ -132,7 +132,7 @@ class RegionSettings(Settings):
         positives: the true box only, or also proposals with IoU >= 0.7, or also boxes drawn around it with
             IoU >= 0.7.
         negatives: the maximum number of random proposals with IoU < 0.3 per phrase, drawn for each batch;
-            None for all.
+            None for all. Losses of pairs take as many as there are positives.
         geometry: whether region features include position and size.
         box_voting: the best box of a phrase becomes the mean of the boxes with at least this IoU, weighted by
             their odds (which needs the logistic loss); None for no voting. `seesay ground` moves every box
@@ -156,8 +156,8 @@ class Recipe(Settings):
         about: a line for `seesay recipes`.
         encoders: image encoders; their features are joined.
         arrays: which of the encoders' arrays the matcher takes.
-        sentence_encoder: the frozen sentence encoder, if any; all but `minilm`, `minilm-int8` and the text
-            towers of two-tower models are fitted on the train split.
+        sentence_encoder: the frozen sentence encoder, if any; all but `minilm`, `minilm-int8`, `vectors` and
+            the text towers of two-tower models are fitted on the train split.
         sentence_dim: the maximum number of principal components of a fitted sentence encoder.
         min_count: the minimum count of a word in the train split for the vocabulary.
         lemmas: whether words are lemmatised.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from seesay.recipes.schema import Recipe, RegionSettings
 
 _FORMAT = 1
-_MOST_NUMBERS = 1 << 22  # features of an image; the matcher is built for them before its weights are read
+_MOST_NUMBERS = 1 << 22  # features of an image; the matcher is built for them before its weights are compared
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,16 @@
 """Runs: a trained matcher with everything it needs, from a folder or from the included weights.
 
 run.json               what inference needs: encoders, widths of the inputs, calibration, exported graphs
-recipe.json            how it was trained; search and evaluation do not read it
+recipe.json            how it was trained, for training, rows and reports; search does not read it
 training.json          the summary of the training
+metrics.jsonl          its epochs
+checkpoint.safetensors its last epoch, until it is finished
 weights.safetensors    the matcher's weights
 *.onnx                 the matcher's sides for ONNX Runtime, which use those weights without PyTorch
 vocabulary.json        the words of the train split
 text.safetensors       the sentence encoder, if it was fitted on the train split
 encoder-*.safetensors  image encoders of the run's own: a fine-tuned network, a concept classifier
+concepts.json          the concepts that a concept run predicts
 encoders/*.onnx        networks of packaged encoders, if the run was exported for use without PyTorch
 """
 

@@ -14,9 +14,9 @@ from seesay.paths import is_folder
 from seesay.search.index import Index
 from seesay.search.update import UpdateReport
 
-DEBOUNCE = 1.5  # seconds without changes, after which folders have settled: copying many files is one change
+DEBOUNCE = 1.5  # seconds without changes, after which folders have settled; or twice as many with changes
 TRY_AGAIN_SECONDS = 60.0  # after which missing folders and failed updates are tried again
-_LOOK_MS = 500  # between checks whether to stop
+_LOOK_MS = 500  # after which a wait without changes ends, though only every `debounce` seconds
 
 
 def follow(
@@ -39,7 +39,8 @@ def follow(
         told: called with the report of each update that changed something or found other folders missing, and
             with each error.
         stop: set to end.
-        debounce: seconds without changes, after which folders have settled.
+        debounce: seconds without changes, after which folders have settled. If changes go on for twice as
+            long, the index is updated meanwhile.
         update: updates the index; by default `Index.update_images`. What returns None tells by itself.
         photos: folders to watch that the first update adds.
 
@@ -105,7 +106,7 @@ def _there(folders: Sequence[Path]) -> dict[Path, tuple[int, int]]:
 def _changes_of(folders: Iterable[Path], stop: threading.Event, debounce: float) -> Iterator[bool]:
     """Yield True when watching has begun, so that an update misses nothing, and after each change.
 
-    In between, yield False twice a second.
+    In between, yield False every `debounce` seconds, so that it can be stopped.
     """
 
     def counts(change: Change, name: str) -> bool:

@@ -84,7 +84,8 @@ class WordClass:
     """The classes that a word may have.
 
     `classes`: of determiner, possessive, mark, closed, noun, adj, verb, adv; `form`: base, s, ing or past if
-    it may be a verb, else empty; `common`: a form of a verb that is rarely a noun.
+    it may be a verb, else empty; `common`: a form of a verb that is rarely a noun;
+    `plural`: a noun of several.
     """
 
     classes: frozenset[str]

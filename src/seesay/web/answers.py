@@ -160,7 +160,7 @@ class Duplicates(_OfIndex):
 
 
 class Faults(_OfIndex):
-    """The files that could not be indexed."""
+    """The files that could not be read, or the text in them."""
 
     faults: dict[str, str] = Field(description="why, by the path of the file")
 
@@ -173,7 +173,7 @@ class UpdateState(_OfIndex):
     generation: int = Field(0, description="increases with every change of the index")
     done: int = Field(0, description="files processed")
     total: int = Field(0, description="files to process; 0 before they are counted")
-    added: int = Field(0, description="number of images added by the last update")
+    added: int = Field(0, description="number of images added or changed by the last update")
     deleted: int = 0
     seconds: float | None = Field(None, description="of the last update; null before the first")
     error: str | None = Field(
@@ -190,7 +190,7 @@ class Status(_OfIndex):
     absent: list[str] = Field(
         description="names of unavailable folders, such as on an unmounted drive; their images are kept"
     )
-    faults: int = Field(description="number of files that could not be indexed")
+    faults: int = Field(description="number of files that could not be read, or the text in them")
     matcher: str
     version: str = Field(description="of seesay")
     is_default: bool = Field(description="true if it answers requests that name no index")

@@ -248,7 +248,7 @@ def too_large(limit: int) -> HTTPException:
 
 
 class Guard:
-    """ASGI middleware that authenticates requests, limits their number and time, and adds headers.
+    """ASGI middleware that authenticates requests, and limits their number and time.
 
     Args:
         app: the application.

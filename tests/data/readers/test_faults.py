@@ -360,11 +360,11 @@ def test_ids_match_as_numbers_and_as_text(tmp_path: Path, number: Any, text: Any
 @pytest.mark.parametrize("write", PHRASES)
 def test_phrases_are_named_where_sentences_are_wanted(tmp_path: Path, write: Any) -> None:
     write(tmp_path, "b.jpg", "a cat")
-    with pytest.raises(SeesayError, match=r"phrases with boxes .*; read them with --phrases"):
+    with pytest.raises(SeesayError, match=r"phrases with boxes .*; a recipe or run of grounding"):
         read_corpus(tmp_path)
 
 
 def test_sentences_are_named_where_phrases_are_wanted(tmp_path: Path) -> None:
     karpathy(tmp_path, "b.jpg", "a cat")
-    with pytest.raises(SeesayError, match=r"sentences .karpathy.; leave out --phrases"):
+    with pytest.raises(SeesayError, match=r"sentences .karpathy.; a recipe or run for whole images"):
         read_corpus(tmp_path, phrases=True)

@@ -107,7 +107,7 @@ def corpus_of(rows: Iterable[tuple[Any, str | Sequence[str], str | None]], name:
         <Corpus 'memory': 2 images, 3 sentences>
     """
     builder = CorpusBuilder(Path(name))
-    builder.name, builder.root = name, Path(name)
+    builder.name = name
     names = dict[str, str]()
     for number, row in enumerate(rows):
         where = f"rows[{number}]"
@@ -122,7 +122,7 @@ def corpus_of(rows: Iterable[tuple[Any, str | Sequence[str], str | None]], name:
         at = builder.image(known, canonical_split(split, where) if split else None, source)
         for sentence in said:
             builder.sentence(sentence, at, where)
-    return builder.finish()
+    return builder.finish(in_memory=True)
 
 
 def _source(image: Any) -> Source:
@@ -234,8 +234,13 @@ def choose_reader(path: Path, format: str | None, phrases: bool) -> Reader:
             return reader
     for other in READERS.values():
         if other.has_boxes != phrases and other.name != "folder" and other.recognises(path):
-            what, advice = ("sentences", "leave out") if phrases else ("phrases with boxes", "read them with")
-            raise SeesayError(f"{path}: {what} ({other.name}); {advice} --phrases.")
+            there, advice = (
+                "phrases with boxes",
+                "a recipe or run of grounding, or seesay data --phrases, reads them",
+            )
+            if phrases:
+                there, advice = "sentences", "a recipe or run for whole images, or seesay data, reads them"
+            raise SeesayError(f"{path}: {there} ({other.name}); {advice}.")
     tables = [] if phrases else tables_in(path)
     of_shards = {table.stem for table in tables}  # img2dataset writes 00000.tar and 00000.parquet
     below = walk_files(path) if path.is_dir() else [path]

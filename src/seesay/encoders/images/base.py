@@ -48,7 +48,7 @@ def squash(pixels: Pixels, size: int) -> Pixels:
 
 
 class SharedPixels(np.ndarray[Any, np.dtype[np.uint8]]):
-    """The pixels of one image, (h, w, 3), that several encoders share; read-only."""
+    """The pixels of one image, (h, w, 3), that several encoders share and none changes."""
 
     @cached_property
     def square(self) -> Pixels:

@@ -189,7 +189,7 @@ async def jpeg_of_upload(service: TheService, image: Upload) -> Response:
 async def thumbnail(
     service: TheService, served: TheIndex, id: Id, if_none_match: _IfNoneMatch = None
 ) -> Response:
-    """Return a small JPEG of an image, created on first request."""
+    """Return a small JPEG of an image, made when it was indexed or, if that is gone, now."""
 
     def work() -> Response:
         return _made(served.image(id), if_none_match, served.index.thumbnail)

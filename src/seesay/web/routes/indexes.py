@@ -1,4 +1,4 @@
-"""Served indexes, their updates, and files that could not be indexed."""
+"""Served indexes, their updates, and files that could not be read."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def status(service: TheService, served: TheIndex) -> Status:
 
 @router.get("/faults", responses=failures(404, 422))
 async def faults(service: TheService, served: TheIndex) -> Faults:
-    """List the files that could not be indexed, and why."""
+    """List the files that could not be read, or the text in them, and why."""
     return Faults(index=served.name, faults=await service.run(served.updates.faults))
 
 
@@ -59,7 +59,7 @@ async def update_state(service: TheService, served: TheIndex) -> UpdateState:
 async def update(service: TheService, served: TheIndex) -> UpdateState:
     """Start an update of an index, which embeds new and changed images and removes deleted ones."""
     if not await service.run(served.updates.folders):
-        raise HTTPException(409, "The index has no folder yet; add one with seesay index PHOTOS.")
+        raise HTTPException(409, "The index has no folder yet; add one with seesay index PHOTOS --out INDEX.")
     if not served.updates.start():
         raise HTTPException(409, "An update of this index is running; wait until it has finished.")
     return await service.run(served.updates.state)

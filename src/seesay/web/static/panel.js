@@ -13,7 +13,7 @@ export const progressOf = ({ done, total }) =>
   total ? `${number(done)} of ${number(total)} new photos` : "Scanning the folder…";
 
 export class Panel {
-  // `onProgress(state)` is called with every state of an update, `onUpdated()` when an update that was seen running has ended;
+  // `onProgress(state)` is called with every state of an update, `onUpdated()` when an update has ended or others have changed the index;
   // `isStacked()` and `onStacked(wanted)`: whether near-duplicates are stacked.
   constructor(dialog, { onProgress, onUpdated, isStacked, onStacked }) {
     Object.assign(this, { dialog, onProgress, onUpdated, isStacked });
@@ -107,7 +107,7 @@ export class Panel {
       this.start.disabled = running;
       this.progress.hidden = !running;
       if (!running) {
-        const ended = seconds === null ? "" : `Up to date: ${number(added)} added, ${number(deleted)} removed.`;
+        const ended = seconds === null ? "" : `Up to date: ${number(added)} new or changed, ${number(deleted)} removed.`;
         this.how.textContent = error || ended;
         if (this.sawUpdate) {
           this.sawUpdate = false;
