@@ -103,7 +103,7 @@ Entries = Annotated[
         "IMAGES.npy,SENTENCES.npy (also .npz).",
     ),
 ]
-Data = Annotated[Path | None, typer.Option(help="The corpus: a folder, or a JSON or CSV file.")]
+Data = Annotated[Path | None, typer.Option(help="The corpus: a folder, or a file such as JSON, CSV or .tar.")]
 Split = Annotated[str, typer.Option(help="train, val or test.")]
 Protocol = Annotated[
     str | None, typer.Option(help="How to measure, such as coco-1k or k-shot; a wrong name lists all.")

@@ -32,7 +32,7 @@ class _IndexedImage(BaseModel):
 class ImageAnswer(_IndexedImage):
     """An image of the index and how well it matches."""
 
-    score: _Score = Field(description="a cosine; higher is a better match")
+    score: _Score = Field(description="higher is a better match; of most runs a cosine")
     probability: _Score | None = Field(description="the probability of being right; null if undefined")
     fits: bool = Field(description="false if the result is probably wrong")
 

@@ -244,7 +244,7 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 def too_large(limit: int) -> HTTPException:
     """Return the exception for an upload beyond the limit."""
-    return HTTPException(413, f"The upload is larger than {limit / 2**20:g} MB; send a smaller image.")
+    return HTTPException(413, f"The upload is larger than {limit / 2**20:g} MB; send a smaller one.")
 
 
 class Guard:
