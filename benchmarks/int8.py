@@ -105,7 +105,7 @@ def in_32_bits(tuned: dict[str, EncoderSettings], run: Path) -> Encoders:
 
         def opened(model: Any) -> Any:
             onnx.save(model, path)
-            return onnx_session(path, threads=1)
+            return onnx_session(path, 1, "export it again")
 
         networks = {name: opened(export_lite(each, False, run)) for name, each in tuned.items()}
         return Encoders(networks, opened(export_minilm()))
@@ -113,8 +113,8 @@ def in_32_bits(tuned: dict[str, EncoderSettings], run: Path) -> Encoders:
 
 def in_8_bits(names: Sequence[str]) -> Encoders:
     """Open the shipped files."""
-    networks = {name: onnx_session(FOLDER / f"{name}.onnx", threads=1) for name in names}
-    return Encoders(networks, onnx_session(FOLDER / f"{MINILM}.onnx", threads=1))
+    networks = {name: onnx_session(FOLDER / f"{name}.onnx", 1, "export it again") for name in names}
+    return Encoders(networks, onnx_session(FOLDER / f"{MINILM}.onnx", 1, "export it again"))
 
 
 def speeds(

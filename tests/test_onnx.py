@@ -46,12 +46,12 @@ def test_a_network_is_exported_once_in_evaluation_mode(cache: Path) -> None:
 
     assert export(unwanted) == path
     x = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)  # the first axis is free
-    (y,) = onnx_session(path, threads=1).run(None, {"x": x})
+    (y,) = onnx_session(path, 1, "copy it again").run(None, {"x": x})
     np.testing.assert_allclose(y, torch.from_numpy(x).softmax(-1), rtol=1e-5)
 
 
 def test_named_axes_are_free() -> None:
-    session = onnx_session(export(axes={"x": {1: "width"}, "y": {1: "width"}}), threads=1)
+    session = onnx_session(export(axes={"x": {1: "width"}, "y": {1: "width"}}), 1, "copy it again")
     assert session.run(None, {"x": np.zeros((2, 9), np.float32)})[0].shape == (2, 9)
 
 
@@ -102,7 +102,7 @@ def test_a_file_that_the_disk_does_not_return_is_not_to_be_deleted(monkeypatch: 
 
     monkeypatch.setattr(onnxruntime, "InferenceSession", failing)
     with pytest.raises(SeesayError, match=r"soft\.onnx: cannot be read \(Input/output error\)") as raised:
-        onnx_session(export(), threads=1)
+        onnx_session(export(), 1, "copy it again")
     assert "delete" not in str(raised.value)
 
 
@@ -114,7 +114,7 @@ def test_a_disk_that_fails_while_it_reads_is_not_damage(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(onnxruntime, "InferenceSession", failing)
     with pytest.raises(SeesayError, match=r"soft\.onnx: cannot be read \(Input/output error\)"):
-        onnx_session(export(), threads=1)
+        onnx_session(export(), 1, "copy it again")
 
 
 def test_a_field_that_ends_beyond_the_file_is_damage(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_field_that_ends_beyond_the_file_is_damage(tmp_path: Path) -> None:
     for data in (b"\x08\x08\x3a\xff\xff\xff\x7f", b"\x02\x00" * 8):  # 0 is the number of no field
         path.write_bytes(data)
         with pytest.raises(SeesayError, match=r"model\.onnx: damaged"):
-            onnx_session(path, threads=1)
+            onnx_session(path, 1, "copy it again")
         with pytest.raises((IndexError, ValueError)):
             list(_refused(memoryview(data)))
 
@@ -131,15 +131,15 @@ def test_a_field_that_ends_beyond_the_file_is_damage(tmp_path: Path) -> None:
 def test_a_damaged_file_is_named(keep: int) -> None:
     path = export()
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(SeesayError, match=r"soft\.onnx: damaged; reinstall the package"):
-        onnx_session(path, threads=1)
+    with pytest.raises(SeesayError, match=r"soft\.onnx: damaged; copy it again"):
+        onnx_session(path, 1, "copy it again")
 
 
 def test_a_damaged_export_is_made_again_once_it_is_deleted() -> None:
     example = [np.zeros((1, 4), np.float32)]
     network = Packaged("soft", lambda: nn.Softmax(dim=-1), example, ["x"], ["y"])
     network.file().write_bytes(b"damaged")
-    with pytest.raises(SeesayError, match="damaged; delete it, and it is exported again"):
+    with pytest.raises(SeesayError, match="damaged; delete it; with PyTorch it is exported again"):
         network.run({"x": example[0]})
     network.file().unlink()
     assert network.run({"x": example[0]})[0].sum() == pytest.approx(1)
@@ -195,9 +195,9 @@ def test_what_may_compute_without_end_is_not_opened(
     model = helper.make_model(graph_of(node), functions=functions)
     onnx.save(model, tmp_path / "images.onnx")
     with pytest.raises(SeesayError, match=said):
-        onnx_session(tmp_path / "images.onnx", 1)
+        onnx_session(tmp_path / "images.onnx", 1, "copy it again")
     onnx.save(helper.make_model(graph_of(same("images", "out")), ir_version=10), tmp_path / "images.onnx")
-    assert onnx_session(tmp_path / "images.onnx", 1).get_inputs()[0].name == "images"
+    assert onnx_session(tmp_path / "images.onnx", 1, "copy it again").get_inputs()[0].name == "images"
 
 
 def expanded(side: int, products: int) -> onnx.GraphProto:
@@ -217,7 +217,7 @@ ONE, GRAPH = {"x": np.ones(1, np.float32)}, Path("graph.onnx")
 
 def opened_with(folder: Path, side: int, products: int) -> onnxruntime.InferenceSession:
     onnx.save(helper.make_model(expanded(side, products), ir_version=10), folder / "images.onnx")
-    return onnx_session(folder / "images.onnx", 1)
+    return onnx_session(folder / "images.onnx", 1, "copy it again")
 
 
 def none_computes() -> bool:

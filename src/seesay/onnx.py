@@ -91,7 +91,7 @@ class Packaged(Session):
             path = run / NETWORKS / self._path.name
             if path.is_file():
                 self._path, self.brought = path, file_digest(path)
-        self.remedy = "export the run again" if self.brought else "delete it, and it is exported again"
+        self.remedy = "get the run again" if self.brought else "delete it; with PyTorch it is exported again"
 
     def file(self) -> Path:
         """Return its ONNX file, exporting it if it is missing.
@@ -204,7 +204,7 @@ def trace(
 def onnx_session(
     path: Path,
     threads: int,
-    remedy: str = _REINSTALL,
+    remedy: str,
     weights: Mapping[str, NDArray[np.float32]] | None = None,
     arena: bool = True,
 ) -> InferenceSession:

@@ -44,6 +44,7 @@ def test_a_folder_of_the_same_name_is_not_looked_at(tmp_path: Path, monkeypatch:
     (tmp_path / "mine" / "a.jpg").write_bytes(jpeg("a"))
     corpus = seesay.corpus_of([(jpeg("b"), "a cat", "train")], name="mine")
     assert (corpus.name, dict(corpus.issues.counts)) == ("mine", {})
+    assert not corpus.root.exists()  # where a run of it would be measured
 
 
 @pytest.mark.parametrize("row", [("a dog",), (3, "a", None), (b"x", 3, None), ({"path": None}, "a", None)])
@@ -66,7 +67,9 @@ def test_a_run_is_trained_on_rows_and_on_a_subset(tmp_path: Path) -> None:
     small: dict[str, Any] = {"epochs": 1, "encoders": ["efficientnet-lite0"], "matcher": {"dim": 24}}
     run = seesay.train("irmatch-s", seesay.corpus_of(rows), tmp_path / "rows", **small)
     seesay.evaluate(run, seesay.corpus_of(rows))
-    with pytest.raises(SeesayError, match=r"memory: the runs. corpus is not there; name the corpus"):
+    with pytest.raises(
+        SeesayError, match=r"memory \(in memory\): the runs. corpus is not there; name the corpus"
+    ):
         open_corpus_of([run])
     part = seesay.read_corpus(tmp_path / "scenes", subset=20)
     seesay.train("irmatch-s", part, tmp_path / "part", **small)

@@ -127,7 +127,11 @@ def test_help_has_an_example_for_every_command() -> None:
 
 def test_nothing_in_a_help_text_is_taken_for_markup() -> None:
     for command in get_command(with_all_commands()).commands.values():
-        for text in (command.help, *(getattr(option, "help", None) for option in command.params)):
+        for text in (
+            command.help,
+            command.epilog,
+            *(getattr(option, "help", None) for option in command.params),
+        ):
             assert "[" not in (text or ""), f"{command.name}: {text}"
 
 

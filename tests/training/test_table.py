@@ -22,7 +22,7 @@ from seesay.results.comparison import compare_entries
 from seesay.results.paper_table import PaperTable
 from seesay.runs.config import run_recipe, save_recipe
 from seesay.runs.run import Run
-from seesay.training.table import TableRuns, measure_table
+from seesay.training.table import TableRuns, measure_table, without_other_weights
 from seesay.training.train import train
 from tests.report.made import untrained
 from tests.training.steps import counted_steps
@@ -132,14 +132,29 @@ def test_a_row_that_fails_does_not_stop_the_others(corpus: Corpus, runs: Path) -
 
 
 def test_included_weights_are_measured_and_not_trained(corpus: Corpus, tmp_path: Path) -> None:
-    runs = runs_of(corpus, tmp_path, "flickr8k", ["seesay-small"], changes=())
-    ((row,),) = [line.rows for line in measured(runs, [1, 2]).lines]
+    own, told = replace(corpus, name="flickr8k"), list[str]()
+    runs = runs_of(own, tmp_path, "flickr8k", ["seesay-small"], changes=(), may_train=False)
+    table = measure_table(runs, [2, 3], told.append)
+    ((row,),) = [line.rows for line in table.lines]
     of_weights = evaluate(Run.load("seesay-small"), corpus, "standard", "test", resamples=0)
     assert row.metrics == pytest.approx(of_weights.metrics)
+    assert "row 1/1 seesay-small" in told
     assert not list(tmp_path.iterdir())
-    (failure,) = measured(replace(runs, changes=CHANGES[-1:])).failures
-    assert "included weights" in failure
-    assert CHANGES[-1] in failure
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "why"), [("flickr8k", CHANGES, "no change reaches"), ("scenes", (), "flickr8k")]
+)
+def test_included_weights_are_left_out_where_they_do_not_belong(
+    corpus: Corpus, finished: Path, name: str, changes: tuple[str, ...], why: str
+) -> None:
+    told = list[str]()
+    other = replace(corpus, name=name)
+    runs = runs_of(other, finished, "flickr8k", ["seesay-small", "two-branch"], changes=changes)
+    assert [row.name for row in without_other_weights(runs, told.append).definition.rows] == ["two-branch"]
+    assert re.fullmatch(f"seesay-small: left out; included weights, .*{why}", told[0])
+    with pytest.raises(SeesayError, match="no row is left"):
+        without_other_weights(replace(runs, definition=runs.definition.only(["seesay-small"])), told.append)
 
 
 def test_without_training_what_is_missing_is_named(corpus: Corpus, runs: Path) -> None:

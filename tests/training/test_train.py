@@ -272,10 +272,10 @@ def test_damaged_checkpoint_is_named(corpus: Corpus, tmp_path: Path) -> None:
         train(small("schedule.epochs=2"), corpus, out, callbacks=[Stopped()])
     path = out / "checkpoint.safetensors"
     path.write_bytes(path.read_bytes()[:1000])
-    with pytest.raises(SeesayError, match=rf"checkpoint\.safetensors: .* delete {re.escape(str(out))}"):
+    with pytest.raises(SeesayError, match=r"checkpoint\.safetensors: .*; delete it to train from the start"):
         train(small("schedule.epochs=2"), corpus, out, resume=True)
-    shutil.rmtree(out)
-    train(small("schedule.epochs=2"), corpus, out)
+    path.unlink()
+    assert len(train(small("schedule.epochs=2"), corpus, out, resume=True).history) == 2
 
 
 def test_a_finished_run_has_no_checkpoint_and_is_returned_as_it_is(corpus: Corpus, tmp_path: Path) -> None:

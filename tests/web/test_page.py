@@ -740,7 +740,7 @@ def test_the_first_photos_appear_while_they_are_indexed(browser, tmp_path: Path)
     for address in served(tmp_path / "index", matcher=Slow(), photos={"index": [photos]}):
         watched = Watched(browser, address)
         watched.page.goto("/")
-        expect(watched.page.locator("#message")).to_contain_text("0 of 2 new photos")
+        expect(watched.page.locator("#message")).to_contain_text("0 of 2 new or changed photos")
         expect(watched.page.locator("#message")).to_have_attribute("role", "status")
         expect(watched.page.locator("#pick")).to_be_hidden()
         going.set()
@@ -757,7 +757,7 @@ def test_a_search_while_photos_are_indexed_says_what_it_has_searched(browser, pl
     state = {"running": True, "done": 5, "total": 9, "images": 18, "generation": 1, "error": None}
     page.route("**/api/v1/update", lambda route: route.fulfill(json=state))
     page.goto("/")
-    expect(page.locator("#indexing")).to_contain_text("5 of 9 new photos")
+    expect(page.locator("#indexing")).to_contain_text("5 of 9 new or changed photos")
     ask(page, "red")
     expect(page.locator("#status")).to_contain_text("Searched only what is indexed so far (18 photos)")
     expect(page.locator("#indexing")).to_contain_text("The rest cannot be found yet")
@@ -810,7 +810,7 @@ def test_an_update_that_finds_no_photos_is_followed_in_peace(browser, tmp_path: 
         page.route("**/api/v1/images?**", lambda route: route.fulfill(json={"results": [], "next": None}))
         page.on("request", lambda sent: asked.append(sent.url))
         page.goto("/")
-        expect(page.locator("#message")).to_contain_text("5 of 9 new photos")
+        expect(page.locator("#message")).to_contain_text("5 of 9 new or changed photos")
         page.wait_for_timeout(1500)
         assert 1 <= sum("/images?" in url for url in asked) <= 2
         watched.context.close()
@@ -1046,7 +1046,7 @@ def test_an_update_is_asked_for_once_at_a_time_and_its_end_keeps_the_place(brows
     page.locator("#sentence").fill("half a sent")
     for _ in range(3):
         page.locator("#open-panel").click()
-        expect(page.locator("#update-state")).to_have_text("1 of 2 new photos")
+        expect(page.locator("#update-state")).to_have_text("1 of 2 new or changed photos")
         page.locator('#panel [data-do="close"]').click()
     before = len(asked)
     page.evaluate("() => new Promise(done => setTimeout(done, 2100))")
@@ -1281,7 +1281,7 @@ def test_photos_are_shown_while_they_are_indexed(browser, many) -> None:
     expect(tiles(page)).to_have_count(1)
     expect(page.locator("#message")).to_be_hidden()
     expect(page.locator("#indexing")).to_have_text(
-        "Indexing: 1 of 3 new photos. The rest cannot be found yet."
+        "Indexing: 1 of 3 new or changed photos. The rest cannot be found yet."
     )
     links(page).first.focus()
     come[:] = shown

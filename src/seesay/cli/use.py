@@ -337,7 +337,7 @@ def copy(
     place: IndexPlace,
     to: Annotated[str, typer.Argument(metavar="COPY", help="A new folder or address, of the same forms.")],
 ) -> None:
-    """Copy an index, with its vectors and thumbnails, to another folder or PostgreSQL, from either."""
+    """Copy an index, with its vectors and thumbnails, between folders and PostgreSQL."""
     from seesay.progress import progress_of
     from seesay.search import Index
 

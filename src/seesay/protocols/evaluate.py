@@ -55,8 +55,7 @@ def evaluate(
             as arrays or tensors, or their files (.npy or .npz; two files of embeddings as
             "images.npy,sentences.npy"). A list of several is combined.
         corpus: captioned images, or phrases with boxes; opened or a path.
-        protocol: its name; by default that of what the run matches, or "standard" for several runs and for
-            scores.
+        protocol: its name; by default "grounding" or "concepts" for such a run, and "standard" for others.
         split: "train", "val" or "test".
         combine: how several runs are combined: "mean", or "learned", with weights that are chosen on val.
         against: another run to compare with, on the same queries.

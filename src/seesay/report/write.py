@@ -349,7 +349,7 @@ def _add_provenance(page: Page, runs: Mapping[str, Run], corpus: Corpus, split: 
         ("machine", f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"),
         ("measured", datetime.now().astimezone().isoformat(" ", "minutes")),
     ]
-    commit = source_commit(Path.cwd())
+    commit = source_commit()
     page.add(_definitions(about + ([("commit", commit)] if commit else [])))
     for name, run in runs.items():
         page.add(tag("h3", name))

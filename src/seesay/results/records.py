@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from seesay.protocols.evaluate import Entry
     from seesay.recipes.schema import Recipe
 
+_SOURCE = Path(__file__).parents[1]
 _PATIENCE = 60.0  # seconds to wait for other processes, each of which records within a fraction of one
 # Rows that agree in these measure the same thing; the later one replaces the earlier. The last two are how
 # boxes were compared.
@@ -44,7 +45,7 @@ class Row(Result):
         changes: the changes to the recipe.
         settings_digest: the digest of the settings for training; rows of earlier versions have none.
         seconds: the time of measuring.
-        commit: the commit of the source, with "+" if files differed from it; None outside git.
+        commit: the commit of seesay's source, with "+" if files differed from it; None outside git.
         epochs: the epochs of training; `best_epoch` is the best of them on val.
         train_seconds: the time of training.
         machine: where the training ended, such as "x86_64, 2 cores, cpu", after the machines of members.
@@ -146,7 +147,7 @@ def make_record(folder: Path, corpus: str, entries: Sequence[Entry] = ()) -> Pat
                 "Only rows of recipes are recorded, and files of scores have none; keep their result as JSON."
             )
         entry.recipe  # noqa: B018 — raises an error if its file is missing
-    source_commit(Path.cwd())  # before anybody changes the source
+    source_commit()  # before anybody changes the source
     if not is_file_name(corpus):
         raise SeesayError(f"corpus '{corpus}': not a name for a results file; rename its folder.")
     try:
@@ -193,7 +194,7 @@ def row_of(result: Result, entries: Sequence[Entry], seconds: float, named: str 
             first[key] = " + ".join(found if key == "settings_digest" else dict.fromkeys(found))
         for key in ("changes", "departures"):
             first[key] = [*dict.fromkeys(chain(*(each[key] for each in origins)))]
-    measured = {"seconds": round(seconds, 1), "commit": source_commit(Path.cwd())}
+    measured = {"seconds": round(seconds, 1), "commit": source_commit()}
     row = Row.model_validate(dict(result) | first | measured)
     row._samples = result._samples
     return row
@@ -272,8 +273,8 @@ def differences(recipe: Recipe) -> list[str]:
 
 
 @cache
-def source_commit(folder: Path) -> str | None:
-    """Return the short git commit of a folder, with `+` if tracked files differ; None outside git.
+def source_commit(folder: Path = _SOURCE) -> str | None:
+    """Return the short git commit of a folder, with `+` if its files differ; None if git tracks none of them.
 
     It is that of the first call, as the source may change while its code runs.
     """
@@ -285,8 +286,8 @@ def source_commit(folder: Path) -> str | None:
         except (OSError, subprocess.CalledProcessError):
             return None
 
-    commit = git("rev-parse", "--short=10", "HEAD")
-    changed = commit and git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results")
+    commit = git("rev-parse", "--short=10", "HEAD") if git("ls-files", "--", ".") else None
+    changed = commit and git("status", "--porcelain", "--untracked-files=no", "--", ".")
     return f"{commit}+" if changed else commit
 
 

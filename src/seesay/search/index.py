@@ -185,8 +185,8 @@ class Index(IndexReader):
     def info(self) -> dict[str, object]:
         """Describe the index without loading its run: folders, run, counts and faults.
 
-        `changed` is the last change in UTC; `faults` are the reasons why files, or the text in
-        them, could not be read.
+        `changed` is the last change in UTC; `faults` are the reasons why files could not be
+        indexed, or their text not read.
 
         Raises:
             SeesayError: the index is damaged or closed, or its folder cannot be read.

@@ -16,7 +16,6 @@ from seesay.search.update import UpdateReport
 
 DEBOUNCE = 1.5  # seconds without changes, after which folders have settled; or twice as many with changes
 TRY_AGAIN_SECONDS = 60.0  # after which missing folders and failed updates are tried again
-_LOOK_MS = 500  # after which a wait without changes ends, though only every `debounce` seconds
 
 
 def follow(
@@ -120,7 +119,7 @@ def _changes_of(folders: Iterable[Path], stop: threading.Event, debounce: float)
         stop_event=stop,
         debounce=round(2000 * debounce),
         step=round(1000 * debounce),
-        rust_timeout=_LOOK_MS,
+        rust_timeout=round(1000 * debounce),
         yield_on_timeout=True,
         recursive=False,  # which would follow links
     )

@@ -211,9 +211,7 @@ class Loop:
                 self.steps.average.load_state_dict(_under(tensors, "average."))
             torch.set_rng_state(tensors["random"])
         except (SafetensorError, OSError, RuntimeError, ValueError, TypeError, KeyError) as failure:
-            otherwise = (
-                f"cannot be resumed ({first_line(failure)}); delete {self.out}, or train into another folder."
-            )
+            otherwise = f"cannot be resumed ({first_line(failure)}); delete it to train from the start."
             raise unusable(path, failure, otherwise) from failure
         if self.device.startswith("cuda") and "random.cuda" in tensors:
             torch.cuda.set_rng_state(tensors["random.cuda"], self.device)

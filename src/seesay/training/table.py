@@ -1,6 +1,7 @@
 """The rows of a paper's table, beside published ones.
 
-Each run of a paper's table is trained, resumed or reused, and then measured. Runs are in
+Each run of a paper's table is trained, resumed or reused, and then measured; included weights are only
+measured. Runs are in
 `RUNS/<corpus>/<recipe>-seed<k>`, where several tables share them, and composed matchers their members.
 """
 
@@ -75,14 +76,8 @@ class TableRuns:
 
     def run_of(self, row: TableRow, seed: int) -> Path:
         """Return the folder of a row's run, the first if it joins two, or of included weights; see `run`."""
-        if (weights := weights_of(row)) is None:
-            return self.run(row.recipes[0], seed, row.changes, row.name if row.changes else None)
-        if self.changes:
-            raise SeesayError(
-                f"{weights.name}: included weights, which are measured as they are; "
-                f"{' '.join(self.changes)} cannot change them. Leave the row out by --rows."
-            )
-        return weights
+        called = row.name if row.changes else None
+        return weights_of(row) or self.run(row.recipes[0], seed, row.changes, called)
 
     def run(self, name: str, seed: int, changes: Sequence[str] = (), called: str | None = None) -> Path:
         """Return the folder of a recipe's finished run; it is trained or resumed if it is not finished.
@@ -160,7 +155,24 @@ class TableRuns:
 
 def weights_of(row: TableRow) -> Path | None:
     """Return the included weights that a row is named after: it measures them, and trains nothing."""
+    if row.changes or row.recipes != (row.name,):
+        return None
     return next((folder for folder in included_runs() if folder.name == row.name), None)
+
+
+def without_other_weights(runs: TableRuns, tell: Callable[[str], None]) -> TableRuns:
+    """Leave out rows of included weights if these were trained on another corpus, or recipes are changed."""
+    kept = []
+    for row in runs.definition.rows:
+        own = runs.corpus.name if (weights := weights_of(row)) is None else Run.load(row.name).recipe.corpus
+        if weights is not None and (runs.changes or own != runs.corpus.name):
+            why = "which no change reaches" if runs.changes else f"trained on {own}"
+            tell(f"{row.name}: left out; included weights, {why}")
+        else:
+            kept.append(row.name)
+    if not kept:
+        raise SeesayError(f"Table {runs.definition.name}: no row is left.")
+    return replace(runs, definition=runs.definition.only(kept))
 
 
 def measure_table(
@@ -175,13 +187,14 @@ def measure_table(
     Args:
         runs: its runs, trained or not.
         seeds: of each row, in the order in which they are trained; included weights are measured once.
-        tell: called with a line about the settings, and one before and after each row.
+        tell: called with a line about the settings, and before, after or instead of each row.
         record: the folder of results that rows are recorded in.
         metrics: the columns to show, see `PaperTable`.
 
     Raises:
         SeesayError: the table does not fit the corpus, has no such column, or a row cannot be recorded.
     """
+    runs = without_other_weights(runs, tell)
     runs.check()
     definition, corpus = runs.definition, runs.corpus.name
     table = PaperTable(definition, corpus, runs.split, metrics)
@@ -191,11 +204,12 @@ def measure_table(
     for at, (row, seed) in enumerate(product(rows, seeds)):
         if seed != seeds[0] and weights_of(row) is not None:  # they have no other
             continue
-        tell(f"row {at // len(seeds) + 1}/{len(rows)} {row.name} seed {seed}")
+        called = row.name if weights_of(row) is not None else f"{row.name} seed {seed}"
+        tell(f"row {at // len(seeds) + 1}/{len(rows)} {called}")
         try:
             measured = runs.measured(row, seed)
         except SeesayError as error:
-            failure = f"{row.name} seed {seed} failed: {error}"
+            failure = f"{called} failed: {error}"
             table.line(row.name).failures.append(without_folders(failure))
             tell(f"  failed: {error}")
             continue

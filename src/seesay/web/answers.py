@@ -32,7 +32,7 @@ class _IndexedImage(BaseModel):
 class ImageAnswer(_IndexedImage):
     """An image of the index and how well it matches."""
 
-    score: _Score = Field(description="higher is a better match; of most runs a cosine")
+    score: _Score = Field(description="higher is a better match; for most runs, a cosine")
     probability: _Score | None = Field(description="the probability of being right; null if undefined")
     fits: bool = Field(description="false if the result is probably wrong")
 
@@ -160,7 +160,7 @@ class Duplicates(_OfIndex):
 
 
 class Faults(_OfIndex):
-    """The files that could not be read, or the text in them."""
+    """The files that could not be indexed, or whose text could not be read."""
 
     faults: dict[str, str] = Field(description="why, by the path of the file")
 
@@ -190,7 +190,9 @@ class Status(_OfIndex):
     absent: list[str] = Field(
         description="names of unavailable folders, such as on an unmounted drive; their images are kept"
     )
-    faults: int = Field(description="number of files that could not be read, or the text in them")
+    faults: int = Field(
+        description="number of files that could not be indexed, or whose text could not be read"
+    )
     matcher: str
     version: str = Field(description="of seesay")
     is_default: bool = Field(description="true if it answers requests that name no index")

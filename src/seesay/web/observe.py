@@ -29,7 +29,7 @@ _METHODS = ("GET", "HEAD", "POST")
 _GAUGES = {
     "readable": "0 if an index cannot be read; its counts are missing.",
     "images": "Images of an index.",
-    "faults": "Files that could not be read, or the text in them.",
+    "faults": "Files that could not be indexed, or whose text could not be read.",
     "updating": "1 while an index is being updated.",
     "update_failed": "1 if the last update of an index failed.",
 }

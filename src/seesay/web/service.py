@@ -121,7 +121,7 @@ class Updates:
         return self._index.folders(self._photos)
 
     def faults(self) -> dict[str, str]:
-        """Return the reasons why files, the text in them, or folders could not be read, by path."""
+        """Return why files were not indexed, or their text or folders not read, by path."""
         return dict(sorted((self._skipped | self._index.store.faults()).items()))
 
     @property

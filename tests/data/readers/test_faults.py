@@ -360,11 +360,13 @@ def test_ids_match_as_numbers_and_as_text(tmp_path: Path, number: Any, text: Any
 @pytest.mark.parametrize("write", PHRASES)
 def test_phrases_are_named_where_sentences_are_wanted(tmp_path: Path, write: Any) -> None:
     write(tmp_path, "b.jpg", "a cat")
-    with pytest.raises(SeesayError, match=r"phrases with boxes .*; a recipe or run of grounding"):
+    with pytest.raises(SeesayError, match=r"phrases with boxes .* for grounding, or read it with --phrases"):
         read_corpus(tmp_path)
 
 
 def test_sentences_are_named_where_phrases_are_wanted(tmp_path: Path) -> None:
     karpathy(tmp_path, "b.jpg", "a cat")
-    with pytest.raises(SeesayError, match=r"sentences .karpathy.; a recipe or run for whole images"):
+    with pytest.raises(
+        SeesayError, match=r"sentences .karpathy.; .* for whole images, or read it without --phrases"
+    ):
         read_corpus(tmp_path, phrases=True)

@@ -106,7 +106,7 @@ def corpus_of(rows: Iterable[tuple[Any, str | Sequence[str], str | None]], name:
         >>> corpus_of([(red, ["a red square", "red"], "train"), (blue, "a blue square", "test")])
         <Corpus 'memory': 2 images, 3 sentences>
     """
-    builder = CorpusBuilder(Path(name))
+    builder = CorpusBuilder(Path(f"{name} (in memory)"))  # not a folder that a run would be measured on later
     builder.name = name
     names = dict[str, str]()
     for number, row in enumerate(rows):
@@ -122,7 +122,7 @@ def corpus_of(rows: Iterable[tuple[Any, str | Sequence[str], str | None]], name:
         at = builder.image(known, canonical_split(split, where) if split else None, source)
         for sentence in said:
             builder.sentence(sentence, at, where)
-    return builder.finish(in_memory=True)
+    return builder.finish()
 
 
 def _source(image: Any) -> Source:
@@ -234,12 +234,10 @@ def choose_reader(path: Path, format: str | None, phrases: bool) -> Reader:
             return reader
     for other in READERS.values():
         if other.has_boxes != phrases and other.name != "folder" and other.recognises(path):
-            there, advice = (
-                "phrases with boxes",
-                "a recipe or run of grounding, or seesay data --phrases, reads them",
+            there, kind = ("sentences", "whole images") if phrases else ("phrases with boxes", "grounding")
+            advice = (
+                f"take a recipe or run for {kind}, or read it {'without' if phrases else 'with'} --phrases"
             )
-            if phrases:
-                there, advice = "sentences", "a recipe or run for whole images, or seesay data, reads them"
             raise SeesayError(f"{path}: {there} ({other.name}); {advice}.")
     tables = [] if phrases else tables_in(path)
     of_shards = {table.stem for table in tables}  # img2dataset writes 00000.tar and 00000.parquet

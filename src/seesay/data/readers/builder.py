@@ -270,11 +270,10 @@ class CorpusBuilder:
             chain = chain or self._chains.setdefault((image, frozenset(inside)), f"boxes-{len(self._chains)}")
             self._sentences.append(Sentence(text, image, tuple(inside), chain, kinds, number))
 
-    def finish(self, in_memory: bool = False) -> Corpus:
+    def finish(self) -> Corpus:
         """Return the corpus; raise SeesayError if it has no usable images or phrases.
 
-        Its root is the path that was read, since a folder may contain several tables. The path of a corpus in
-        memory is only a name: a folder of that name is not looked at.
+        Its root is the path that was read, since a folder may contain several tables.
         """
         has_boxes = any(image.size != (0, 0) for image in self._images)
         found = self.name, self._path, tuple(self._images), tuple(self._sentences), self.issues, self.features
@@ -282,7 +281,7 @@ class CorpusBuilder:
         described = {sentence.image for sentence in self._sentences}
         if has_boxes:
             corpus = corpus.only(sorted(described))
-        is_folder = not in_memory and self._path.is_dir()
+        is_folder = self._path.is_dir()
         finders = [self.finder] if is_folder or "finder" in vars(self) else []
         if is_folder and (elsewhere := self._images_root) is not None:
             finders.append(ImageFinder(self.root, self.issues, self._outside, elsewhere.resolve()))

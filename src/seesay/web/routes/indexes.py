@@ -1,4 +1,4 @@
-"""Served indexes, their updates, and files that could not be read."""
+"""Served indexes, their updates, and files that could not be indexed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def status(service: TheService, served: TheIndex) -> Status:
 
 @router.get("/faults", responses=failures(404, 422))
 async def faults(service: TheService, served: TheIndex) -> Faults:
-    """List the files that could not be read, or the text in them, and why."""
+    """List the files that could not be indexed, or whose text could not be read, and why."""
     return Faults(index=served.name, faults=await service.run(served.updates.faults))
 
 

@@ -10,7 +10,7 @@ const pause = (time = OFTEN) => new Promise((later) => setTimeout(later, time));
 
 // Returns the progress of an update in words.
 export const progressOf = ({ done, total }) =>
-  total ? `${number(done)} of ${number(total)} new photos` : "Scanning the folder…";
+  total ? `${number(done)} of ${number(total)} new or changed photos` : "Scanning the folder…";
 
 export class Panel {
   // `onProgress(state)` is called with every state of an update, `onUpdated()` when an update has ended or others have changed the index;
