@@ -116,7 +116,7 @@ def test_provenance_names_the_training(small: Run, pair_run: Path, files: Path) 
     assert origin["machine"] == summary["machine"]
     assert (origin["seconds"], origin["commit"], origin["recipe"]) == (
         1.2,
-        source_commit(Path.cwd()),
+        source_commit(),
         "mcnn-wd",
     )
     shipped = row_of(RESULT, [small], 1.0).to_dict()
