@@ -113,8 +113,8 @@ def in_32_bits(tuned: dict[str, EncoderSettings], run: Path) -> Encoders:
 
 def in_8_bits(names: Sequence[str]) -> Encoders:
     """Open the shipped files."""
-    networks = {name: onnx_session(FOLDER / f"{name}.onnx", 1, "export it again") for name in names}
-    return Encoders(networks, onnx_session(FOLDER / f"{MINILM}.onnx", 1, "export it again"))
+    networks = {name: onnx_session(FOLDER / f"{name}.onnx", 1, "restore it") for name in names}
+    return Encoders(networks, onnx_session(FOLDER / f"{MINILM}.onnx", 1, "restore it"))
 
 
 def speeds(

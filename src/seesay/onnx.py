@@ -29,7 +29,6 @@ MOST_SECONDS = 300.0
 """Time limit of opening a network, and of each call, which takes some seconds at most."""
 
 _MOST_BYTES = 8 << 30  # of memory for what all networks compute
-_REINSTALL = "reinstall the package that it is in"
 _T = TypeVar("_T")
 _opening = threading.Lock()
 
@@ -38,7 +37,7 @@ class Session:
     """A network in ONNX Runtime on the CPU, opened on first use; see `onnx_session`. Thread-safe."""
 
     brought = ""  # the digest of the file, if a run has brought it
-    remedy = _REINSTALL
+    remedy = "reinstall the package that it is in"  # what to do about a damaged file
 
     def __init__(self, path: Path, threads: int, arena: bool = True) -> None:
         self._path, self._threads, self._arena = path, threads, arena

@@ -113,13 +113,14 @@ def _changes_of(folders: Iterable[Path], stop: threading.Event, debounce: float)
         # A changed folder is one in which something was added: if it is walked, it is watched itself.
         return not path.name.startswith(".") and not (change == Change.modified and path.is_dir())
 
+    step = round(1000 * debounce)  # milliseconds
     found = watch(
         *folders,
         watch_filter=counts,
         stop_event=stop,
-        debounce=round(2000 * debounce),
-        step=round(1000 * debounce),
-        rust_timeout=round(1000 * debounce),
+        debounce=2 * step,
+        step=step,
+        rust_timeout=step,
         yield_on_timeout=True,
         recursive=False,  # which would follow links
     )

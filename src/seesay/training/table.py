@@ -1,8 +1,8 @@
 """The rows of a paper's table, beside published ones.
 
 Each run of a paper's table is trained, resumed or reused, and then measured; included weights are only
-measured. Runs are in
-`RUNS/<corpus>/<recipe>-seed<k>`, where several tables share them, and composed matchers their members.
+measured. Runs are in `RUNS/<corpus>/<recipe>-seed<k>`, where several tables share them, and composed matchers
+their members.
 """
 
 from __future__ import annotations
@@ -164,12 +164,13 @@ def without_other_weights(runs: TableRuns, tell: Callable[[str], None]) -> Table
     """Leave out rows of included weights if these were trained on another corpus, or recipes are changed."""
     kept = []
     for row in runs.definition.rows:
-        own = runs.corpus.name if (weights := weights_of(row)) is None else Run.load(row.name).recipe.corpus
-        if weights is not None and (runs.changes or own != runs.corpus.name):
-            why = "which no change reaches" if runs.changes else f"trained on {own}"
-            tell(f"{row.name}: left out; included weights, {why}")
-        else:
-            kept.append(row.name)
+        if (weights := weights_of(row)) is not None:
+            own = Run.load(str(weights)).recipe.corpus
+            if runs.changes or own != runs.corpus.name:
+                why = "which --set does not change" if runs.changes else f"trained on {own}"
+                tell(f"{row.name}: left out; included weights, {why}")
+                continue
+        kept.append(row.name)
     if not kept:
         raise SeesayError(f"Table {runs.definition.name}: no row is left.")
     return replace(runs, definition=runs.definition.only(kept))
@@ -202,9 +203,11 @@ def measure_table(
     if line := settings_line(definition.name, definition.recipes_for(corpus)):
         tell(line)
     for at, (row, seed) in enumerate(product(rows, seeds)):
-        if seed != seeds[0] and weights_of(row) is not None:  # they have no other
-            continue
-        called = row.name if weights_of(row) is not None else f"{row.name} seed {seed}"
+        called = f"{row.name} seed {seed}"
+        if weights_of(row) is not None:  # which have a single seed
+            if seed != seeds[0]:
+                continue
+            called = row.name
         tell(f"row {at // len(seeds) + 1}/{len(rows)} {called}")
         try:
             measured = runs.measured(row, seed)

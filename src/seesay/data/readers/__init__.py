@@ -106,7 +106,7 @@ def corpus_of(rows: Iterable[tuple[Any, str | Sequence[str], str | None]], name:
         >>> corpus_of([(red, ["a red square", "red"], "train"), (blue, "a blue square", "test")])
         <Corpus 'memory': 2 images, 3 sentences>
     """
-    builder = CorpusBuilder(Path(f"{name} (in memory)"))  # not a folder that a run would be measured on later
+    builder = CorpusBuilder(Path(f"{name} (in memory)"))  # no folder, which a run would be measured on
     builder.name = name
     names = dict[str, str]()
     for number, row in enumerate(rows):
