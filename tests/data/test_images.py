@@ -278,6 +278,13 @@ def test_browsers_agree_about_profiles_of_rgb_only():
     assert not any(EncodedImage(data, "a").is_same_in_browsers for data in other)
 
 
+def test_primaries_on_one_line_change_nothing():
+    """Some programs write zeros, or one colour three times."""
+    image, gamma = photo(), struct.pack(">I", 45455)
+    for chromaticities in (bytes(32), struct.pack(">8I", *[31270, 32900] * 4)):
+        assert off(decode(with_chunks(image, gAMA=gamma, cHRM=chromaticities), "a"), image) == 0
+
+
 def test_television_has_its_own_gamma_in_a_png():
     """BT.1886: 2.4; Chromium's, too, whereas it takes sRGB's for AVIF, which encoders mark so by default."""
     data = with_chunks(Image.new("RGB", (8, 8), (100, 100, 100)), cICP=bytes([1, 1, 0, 1]))

@@ -87,6 +87,8 @@ def test_a_subset_is_the_same_each_time_and_says_so(tmp_path: Path) -> None:
     ]
     assert part.images == seesay.read_corpus(tmp_path, subset=20).images
     assert {image.name for image in whole.subset(10).images} < kept
+    for count in range(3, 51):  # whatever the sizes of the splits
+        assert len(whole.subset(count).images) == count
     for count in (2, 51):
         with pytest.raises(SeesayError, match=f"a subset has 3 to 50 images, not {count}"):
             whole.subset(count)

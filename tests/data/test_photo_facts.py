@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
+from PIL.TiffImagePlugin import IFDRational
 from pillow_heif import register_heif_opener
 
 from seesay.data.decoders import PHOTOS
+from seesay.data.exif import facts_of
 from seesay.errors import ImageError
 
 
@@ -34,6 +36,15 @@ def test_facts_are_read_in_another_process(tmp_path: Path, format: str) -> None:
     command = [sys.executable, "-c", "\n".join(asked), str(tmp_path / "photo")]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert told == f"{format} {{'camera': 'NIKON D90'}} 0\n"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [((1, 250), "1/250 s"), ((1, 3), "0.3 s"), ((10, 13), "0.8 s"), ((5, 2), "2.5 s")]
+)
+def test_an_exposure_is_said_as_cameras_say_it(seconds: tuple[int, int], said: str) -> None:
+    exif = Image.Exif()
+    exif.get_ifd(0x8769)[0x829A] = IFDRational(*seconds)
+    assert facts_of(exif)["exposure"] == said
 
 
 def test_what_only_begins_like_a_photo_has_no_facts() -> None:

@@ -60,6 +60,13 @@ def test_the_folder_of_a_name_decides(
     assert issues.examples.get(AMBIGUOUS) == (None if ambiguous is None else [ambiguous])
 
 
+@pytest.mark.parametrize("name", ["cats/1.jpg", "/home/me/cats/1.jpg", "Cats/1.jpg"])
+def test_an_image_that_its_folder_lacks_is_not_one_of_another_folder(tmp_path: Path, name: str) -> None:
+    finder, _ = finder_of(tmp_path, "cats/2.jpg", "dogs/1.jpg")
+    assert finder.find(name) is None
+    assert finder.find("birds/1.jpg") == FileSource(tmp_path / "dogs/1.jpg")  # a folder that is not here
+
+
 @pytest.mark.parametrize("outside", [False, True])
 def test_a_linked_folder_hides_no_other(tmp_path: Path, outside: bool) -> None:
     (tmp_path / "z").mkdir()

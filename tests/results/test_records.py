@@ -223,7 +223,7 @@ def test_a_broken_line_is_named_and_left_alone(tmp_path, line):
 @pytest.mark.parametrize("content", [b"\xff", b"[" * 200_000])
 def test_what_is_no_record_is_one_line(tmp_path, content):
     (tmp_path / "flickr8k.jsonl").write_bytes(content)
-    with pytest.raises(SeesayError, match=r"flickr8k\.jsonl"):
+    with pytest.raises(SeesayError, match=r"flickr8k\.jsonl(:1)?: cannot be read"):
         read_rows(tmp_path / "flickr8k.jsonl")
 
 

@@ -11,7 +11,7 @@ from PIL import Image
 
 from seesay.errors import QueryError
 from seesay.search import Index
-from seesay.search.filters import Filter
+from seesay.search.filters import Filter, split_typed
 from tests.search.colours import Colours
 from tests.search.stores import STORES, place
 
@@ -137,6 +137,21 @@ def test_mistakes_are_told_in_one_line(where: str, told: str) -> None:
     with pytest.raises(QueryError, match=told) as failure:
         Filter.parse(where)
     assert len(str(failure.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "conditions"),
+    [
+        ("a sign that says: stop", "a sign that says: stop", ""),
+        ("receipt: dinner taken:2021", "receipt: dinner", "taken:2021"),
+        ("dog takn:2021", "dog", "takn:2021"),
+        ("dog taken: 2021", "dog 2021", "taken:"),
+    ],
+)
+def test_a_word_before_a_colon_is_a_condition_only_with_a_value(
+    text: str, query: str, conditions: str
+) -> None:
+    assert split_typed(text) == (query, conditions)
 
 
 PIECES = st.sampled_from(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -80,6 +81,13 @@ def test_what_is_excluded_is_remembered_and_comes_back(index: Index, photos: Pat
         assert len(paths(again)) == 6
         with pytest.raises(SeesayError, match="--exclude: at most 100 patterns"):
             again.update_images(exclude=["a" * 201])
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_a_pattern_leaves_out_whatever_form_accents_have(index: Index, photos: Path, form: str) -> None:
+    gallery(photos, f"{unicodedata.normalize('NFD', 'Café')}/green.png")
+    index.update_images(photos, exclude=[unicodedata.normalize(form, "café")])
+    assert paths(index) == {"red.png", "trip/blue.png"}
 
 
 def test_a_pattern_that_leaves_nothing_of_one_of_several_folders_leaves_its_photos_out(

@@ -199,10 +199,13 @@ def _by_light(
     levels = np.where(steps <= 0.0031308, 12.92 * steps, 1.055 * steps ** (1 / 2.4) - 0.055)
     levels = np.rint(255 * levels).astype(np.uint8)
     between = _PRIMARIES[9] if tone else primaries
-    first, matrix = (
-        np.linalg.solve(_to_xyz(to), _to_xyz(of)).T.astype(np.float32)
-        for to, of in ((between, primaries), (_SRGB, between))
-    )
+    try:
+        first, matrix = (
+            np.linalg.solve(_to_xyz(to), _to_xyz(of)).T.astype(np.float32)
+            for to, of in ((between, primaries), (_SRGB, between))
+        )
+    except np.linalg.LinAlgError:  # primaries on one line
+        return None
     if np.abs(matrix - np.eye(3)).max() < 0.01:
         table = levels[np.rint(light.clip(0, 1) * _STEPS).astype(int)]
         return None if np.abs(table.astype(int) - np.arange(256)).max() <= _SAME else _by_table(table)

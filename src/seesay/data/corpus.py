@@ -179,8 +179,8 @@ class Corpus:
             for split in sorted(self.splits)
         }
         sizes = {split: max(1, count * len(rows) // len(self.images)) for split, rows in by_split.items()}
-        largest = max(sizes, key=lambda split: len(by_split[split]))
-        sizes[largest] += count - sum(sizes.values())
+        for split, rows in sorted(by_split.items(), key=lambda each: -len(each[1])):
+            sizes[split] = min(len(rows), sizes[split] + count - sum(sizes.values()))
         kept = self.only(sorted(at for split, rows in by_split.items() for at in rows[: sizes[split]]))
         return replace(kept, name=f"{self.name}-{count}", reading={**self.reading, "subset": count})
 

@@ -25,8 +25,9 @@ def facts_of(exif: Image.Exif) -> dict[str, str]:
     make, model = _text(tags.get(_Exif.Make)), _text(tags.get(_Exif.Model))
     camera = model if model.lower().startswith(make.lower().split(" ")[0]) else f"{make} {model}".strip()
     exposure = _filled("{:g}", tags.get(_Exif.ExposureTime))
-    if exposure and float(exposure) < 0.3:
-        exposure = str(Fraction(1, max(1, round(1 / float(exposure)))))
+    if exposure:
+        seconds = float(exposure)
+        exposure = str(Fraction(1, max(1, round(1 / seconds)))) if seconds < 0.3 else f"{round(seconds, 1):g}"
     found = {
         "taken": _time(tags.get(_Exif.DateTimeOriginal)) or _time(tags.get(_Exif.DateTimeDigitized)),
         "camera": camera,

@@ -10,6 +10,7 @@ from fnmatch import translate
 from pathlib import Path
 
 from seesay.data.formats import ARCHIVE
+from seesay.data.texts import composed
 from seesay.errors import install_command
 from seesay.paths import INDEX, RUN, WEIGHTS
 
@@ -84,7 +85,9 @@ def walk_files(
                 left_out(path, SYSTEM, False)
             elif is_hidden(entry.name):
                 continue
-            elif excluded and excluded.fullmatch(f"/{path.relative_to(root).as_posix()}".casefold()):
+            elif excluded and excluded.fullmatch(
+                composed(f"/{path.relative_to(root).as_posix()}").casefold()
+            ):
                 left_out(path, EXCLUDED, False)
             else:
                 kind = _kind(entry, None if outside else root, left_out, linked)
@@ -108,7 +111,7 @@ def pattern_of(patterns: Sequence[str]) -> re.Pattern[str] | None:
     Raises:
         ValueError: there are too many, or one is too long.
     """
-    kept = [pattern.casefold().rstrip("/") for pattern in patterns if pattern.strip("/")]
+    kept = [composed(pattern).casefold().rstrip("/") for pattern in patterns if pattern.strip("/")]
     if len(kept) > _MOST_PATTERNS or any(len(pattern) > _LONGEST_PATTERN for pattern in kept):
         raise ValueError(f"at most {_MOST_PATTERNS} patterns of {_LONGEST_PATTERN} characters; combine them.")
     whole = [translate(f"/{pattern.lstrip('/')}" if "/" in pattern else f"*/{pattern}") for pattern in kept]

@@ -165,7 +165,8 @@ class Recipe(Settings):
         word_dropout: the share of words that are randomly replaced by the unknown word in training.
         sampler: `rounds` puts each image's sentences into different batches, `random` shuffles the pairs,
             `neighbourhood` shuffles them and adds a second sentence of each image in the batch, `images`
-            shuffles the images and takes all sentences of each.
+            shuffles the images and takes all sentences of each. Phrases are always shuffled;
+            `neighbourhood` adds a second phrase of each region and a second region of each phrase.
         shared_sentences: whether a sentence is a positive, or at least not a negative, of every image that
             carries the same text; by default if more than a tenth of the train sentences are shared, as the
             names in a table of products are. In the papers only its own image counts.

@@ -17,12 +17,11 @@ from seesay.protocols.base import Metrics, Result, Value
 from seesay.protocols.evaluate import Entry, evaluate, protocol_for
 from seesay.protocols.score_fusion import distinct
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
-from seesay.results.formats import Section, Table
+from seesay.results.formats import WAYS, Section, Table
 from seesay.results.paper_table import Line, PaperTable
 from seesay.results.published import find_published, measured_otherwise
 from seesay.results.records import Row, repetitions, row_of
 
-_WAYS = {"S": "sentence", "I": "image"}  # of retrieval, by how their metrics begin
 _COUNTS = ("images", "sentences", "phrases")
 
 
@@ -144,8 +143,8 @@ def _metrics_table(rows: Mapping[str, Metrics]) -> Table:
         others = dict[str, Value]()
         for metric, value in metrics.items():
             way, _, name = metric.partition(" ")
-            if way in _WAYS and name:
-                ways.setdefault(_WAYS[way], {})[name] = value
+            if way in WAYS and name:
+                ways.setdefault(WAYS[way], {})[name] = value
             else:
                 others[metric] = value
         ways.setdefault(next(iter(ways), ""), {}).update(others)  # such as mR

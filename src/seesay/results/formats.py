@@ -33,7 +33,7 @@ _LATEX = str.maketrans(
         ">": "$>$",
     }
 )
-_DIRECTIONS = {"S": "sentence retrieval", "I": "image retrieval"}  # how their metrics begin
+WAYS = {"S": "sentence", "I": "image"}  # of retrieval, by how their metrics begin
 _NAME = 30  # letters of a name that stays on one line
 
 
@@ -128,7 +128,8 @@ class Table:
             else:
                 marked = ((cell, "`" * cell.code or "**" * cell.bold) for cell in map(as_cell, row))
                 lines.append([str(replace(cell, text=f"{mark}{cell.text}{mark}")) for cell, mark in marked])
-        table = "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+        escaped = ([cell.replace("|", r"\|") for cell in cells] for cells in lines)
+        table = "".join(f"| {' | '.join(cells)} |\n" for cells in escaped)
         return table + ("\n" + "".join(f"- {note}\n" for note in self.notes) if self.notes else "")
 
     def latex(self) -> str:
@@ -155,8 +156,8 @@ class Table:
         above, below = [""], list[str]()
         for each in map(str, self.headings):
             way, _, metric = each.partition(" ")
-            if metric and way in _DIRECTIONS:
-                above.append(_DIRECTIONS[way])
+            if metric and way in WAYS:
+                above.append(f"{WAYS[way]} retrieval")
                 each = metric
             else:  # a paper's column belongs to the metric on its left
                 above.append(above[-1] if each.startswith("paper") else "")

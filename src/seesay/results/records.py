@@ -304,5 +304,6 @@ def _read(path: Path) -> list[tuple[Row, str]]:
     except SeesayError as failure:
         raise SeesayError(f"{path}:{number}: {failure}") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise SeesayError(f"{path}:{number}: cannot be read as JSON lines ({error}).") from None
+        where = f"{path}:{number}" if number else str(path)
+        raise SeesayError(f"{where}: cannot be read as JSON lines ({error}).") from None
     return rows

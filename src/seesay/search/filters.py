@@ -123,7 +123,8 @@ def split_typed(text: str) -> tuple[str, str]:
     query, conditions = list[str](), list[str]()
     for word in _WORD.findall(text):
         found = _TYPED.match(word)
-        if found and found[1].lower() not in _TERMS:
+        name = found[1].lower() if found else ""
+        if name in _CONDITIONS or (found and found.end() < len(word) and name not in _TERMS):
             conditions.append(f"-{word[1:].lstrip()}" if word.startswith("-") else word)
         else:
             query.append(word)

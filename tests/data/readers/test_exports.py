@@ -12,7 +12,7 @@ import pytest
 from seesay.data.readers import read_corpus
 from seesay.data.readers.builder import MALFORMED_LINE, MISSING_IMAGE
 from seesay.data.readers.table import NO_CAPTION, PASSED_OVER
-from seesay.data.readers.table_files import PICTURE_IN_SHEET, WINDOWS
+from seesay.data.readers.table_files import OTHER_SHEET, PICTURE_IN_SHEET, WINDOWS
 from seesay.errors import SeesayError
 from tests.end_to_end.command import seesay
 
@@ -101,6 +101,18 @@ def test_an_empty_last_cell_of_an_excel_file_is_an_empty_sentence(tmp_path: Path
     assert MALFORMED_LINE not in corpus.issues.counts
     assert corpus.texts() == ["a cup"]
     assert len(corpus.images) == 2
+
+
+def test_sheets_after_the_first_are_listed_and_numbers_are_texts(tmp_path: Path, photos: Any) -> None:
+    openpyxl = pytest.importorskip("openpyxl", reason="pip install 'seesay[xlsx]'")
+    photos("a.jpg", "7.jpg")
+    write_sheet(tmp_path / "x.xlsx", [["image", "caption"], ["a.jpg", 1984], [7.0, "a cup"]])
+    book = openpyxl.load_workbook(tmp_path / "x.xlsx")
+    book.create_sheet("more").append(["image", "caption"])
+    book.save(tmp_path / "x.xlsx")
+    corpus = read_corpus(tmp_path)
+    assert corpus.texts() == ["1984", "a cup"]
+    assert corpus.issues.examples[OTHER_SHEET] == [f"{tmp_path}/x.xlsx: more"]
 
 
 def test_an_excel_file_that_expands_as_no_text_does_is_refused(tmp_path: Path) -> None:

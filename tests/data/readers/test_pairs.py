@@ -76,6 +76,13 @@ def test_a_text_belongs_to_the_image_of_its_name(tmp_path, content, image, text)
     assert content(read_corpus(tmp_path))[image][1] == ["a dog"]
 
 
+@pytest.mark.parametrize("name", [".captions.txt", ".x.json", ".x.jpg"])
+def test_a_path_that_begins_with_a_dot_is_refused_in_one_line(tmp_path, name):
+    write(tmp_path, {name: "a dog"})
+    with pytest.raises(SeesayError):
+        read_corpus(tmp_path / name)
+
+
 def test_a_text_that_may_belong_to_several_images_belongs_to_none(tmp_path, content):
     write(tmp_path, {"IMG.1.jpg": None, "IMG.2.jpg": None, "IMG.txt": "a dog", "IMG.2.txt": "a cat"})
     corpus = read_corpus(tmp_path)

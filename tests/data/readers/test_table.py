@@ -13,7 +13,9 @@ from seesay.data.readers.builder import (
     EMPTY_SENTENCE,
     MALFORMED_LINE,
     MISSING_IMAGE,
+    OTHER_FILE,
     REPEATED_SENTENCE,
+    SHARED_FILE,
     TWO_SPLITS,
 )
 from seesay.data.readers.finder import OUTSIDE
@@ -184,6 +186,15 @@ def test_columns_of_any_name(tmp_path, photos):
         read_corpus(tmp_path, image_column="Bild", caption_column="phrase")
 
 
+@pytest.mark.parametrize("name", ["x.jsonl", "x.json"])
+def test_a_key_may_be_absent_from_the_first_objects(tmp_path, photos, content, name):
+    photos("a.jpg", "b.jpg")
+    rows = [{"image": "a.jpg"}, {"image": "b.jpg", "caption": "x", "split": "test"}]
+    lines = "\n".join(map(json.dumps, rows))
+    (tmp_path / name).write_text(lines if name == "x.jsonl" else json.dumps(rows))
+    assert content(read_corpus(tmp_path))["b.jpg"] == ("test", ["x"])
+
+
 def test_keys_of_json_lines_in_any_case(tmp_path, photos):
     photos("a.jpg")
     (tmp_path / "x.jsonl").write_text('{"fileName": "a.jpg", "Caption": "A dog"}\n')
@@ -263,6 +274,28 @@ def test_a_table_for_each_split(tmp_path, photos, content):
     (tmp_path / "other.csv").write_text("image,caption\nb.jpg,B\n")
     with pytest.raises(SeesayError, match=r"several tables .*other\.csv"):
         read_corpus(tmp_path)
+
+
+@pytest.mark.parametrize(("name", "split"), [("test", "test"), ("dev", "val")])
+def test_a_single_table_has_the_split_of_its_name(tmp_path, photos, content, name, split):
+    photos("a.jpg")
+    (tmp_path / f"{name}.csv").write_text("image,caption\na.jpg,A\n")
+    assert content(read_corpus(tmp_path)) == {"a.jpg": (split, ["A"])}
+
+
+def test_a_train_table_without_others_is_divided(tmp_path, photos):
+    photos(*(f"{number}.jpg" for number in range(10)))
+    rows = "".join(f"{number}.jpg,A\n" for number in range(10))
+    (tmp_path / "train.csv").write_text(f"image,caption\n{rows}")
+    assert set(read_corpus(tmp_path).splits) == {"train", "val", "test"}
+
+
+def test_an_image_listed_by_two_names_is_one_and_is_listed(tmp_path, photos, content):
+    photos("dogs/1.jpg")
+    (tmp_path / "t.csv").write_text("image,caption,split\ncats/1.jpg,a cat,train\ndogs/1.jpg,a dog,train\n")
+    corpus = read_corpus(tmp_path)
+    assert content(corpus) == {"cats/1.jpg": ("train", ["a cat", "a dog"])}
+    assert corpus.issues.examples[SHARED_FILE] == [f"{tmp_path}/t.csv:3 dogs/1.jpg: the file of cats/1.jpg"]
 
 
 def test_names_with_folders_absolute_paths_and_decomposed_accents(tmp_path, photos):
@@ -412,6 +445,7 @@ def test_jsonl_issues(tmp_path, photos, content):
         (b'image,caption\na.jpg,"' + b"x" * 200_000, r"t\.csv:2: malformed table"),
         (b"image,caption\n", "nothing left"),
         (b"", "the file is empty"),
+        (b"\nimage,caption\n", "its first line is empty"),
     ],
 )
 def test_refused_tables_name_the_line(tmp_path, photos, text, message):
@@ -632,3 +666,18 @@ def test_an_image_may_be_named_by_a_number(tmp_path, photos, named):
     photos("12.jpg")
     (tmp_path / "x.jsonl").write_text(f'{{"image": {named}, "caption": "A dog"}}')
     assert read_corpus(tmp_path).texts() == ["A dog"]
+
+
+def test_a_damaged_text_that_is_probably_no_table_is_left_alone(tmp_path, photos):
+    photos("a.jpg")
+    (tmp_path / "log.txt.gz").write_bytes(b"no gzip")
+    corpus = read_corpus(tmp_path)
+    assert [image.name for image in corpus.images] == ["a.jpg"]
+    assert corpus.issues.examples[OTHER_FILE] == [str(tmp_path / "log.txt.gz")]
+
+
+def test_columns_are_named_for_tables_of_sentences_only(tmp_path, photos):
+    photos("a.jpg")
+    for choice in ({"phrases": True}, {"format": "pairs"}):
+        with pytest.raises(SeesayError, match="only for tables of sentences"):
+            read_corpus(tmp_path, **choice, caption_column="words")

@@ -72,8 +72,10 @@ def read_corpus(
         below = _existing(images) if images is not None else None
         if below is not None:
             _check_unpacked([below])
-        if not phrases and (image_column or caption_column):
-            format = format or "table"
+        if image_column or caption_column:
+            if phrases or format not in (None, "table"):
+                raise SeesayError("Columns are named only for tables of sentences; leave out the names.")
+            format = "table"
         reader = choose_reader(path, format, phrases)
         columns = {"image_column": image_column, "caption_column": caption_column}
         builder = CorpusBuilder(path, below, allow_outside, **columns)
@@ -119,7 +121,8 @@ def corpus_of(rows: Iterable[tuple[Any, str | Sequence[str], str | None]], name:
             raise SeesayError(f"{where}: expected image, sentences and split ({error}).") from error
         key = str(source.path) if isinstance(source, FileSource) else content_key(source.read())
         known = names.setdefault(key, key if isinstance(source, FileSource) else f"{number:06d}")
-        at = builder.image(known, canonical_split(split, where) if split else None, source)
+        named = canonical_split(str(split), where) if split not in (None, "") else None
+        at = builder.image(known, named, source)
         for sentence in said:
             builder.sentence(sentence, at, where)
     return builder.finish()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from seesay.data.boxes import clip
 from seesay.data.corpus import (
@@ -33,6 +34,7 @@ from seesay.errors import ImageError, SeesayError
 MALFORMED_LINE = Omission("malformed line, dropped")
 MISSING_IMAGE = Omission("image listed but missing, dropped with its texts")
 REPEATED_IMAGE = "image listed again, merged"
+SHARED_FILE = "image listed under another name, merged"
 REPEATED_ROW = "sentence listed again, merged"
 SHARED_ID = "id of several sentences, all kept"
 REPEATED_SENTENCE = "duplicate sentence of an image, kept"
@@ -116,7 +118,7 @@ class CorpusBuilder:
         self._ids: set[int | str] = set()
         self._identified: set[tuple[int | str, int | None, str]] = set()
         self._position: dict[str, int] = {}
-        self._missing: set[str] = set()
+        self._missing: set[tuple[str, str]] = set()
         self._used: set[Path] = set()
         self._named: dict[Source, str] = {}  # a file may be listed with and without its suffix
 
@@ -172,23 +174,25 @@ class CorpusBuilder:
         `row`, nor is `described` by an array that recipes name; or if it must be `measured`, as for phrases,
         and its size cannot be read.
         """
-        if name in self._missing:
+        if (name, folder) in self._missing:
             return None
         if self.has(name):
             return self.image(name, split)
         source, size = self.finder.find(name, folder), (0, 0)
         if source is None and row is None and not described:
-            self._missing.add(name)
+            self._missing.add((name, folder))
             self.issues.add(MISSING_IMAGE, f"{where} {name}")
             return None
         try:
             if source is not None and measured:
                 size = EncodedImage(source.read(), name).size
         except ImageError as error:
-            self._missing.add(name)
+            self._missing.add((name, folder))
             self.issues.add(UNREADABLE_IMAGE, f"{where} {error}")
             return None
         known = self._named.setdefault(source, name) if source is not None else name
+        if known != name:
+            self.issues.add(SHARED_FILE, f"{where} {name}: the file of {known}")
         return self.image(known, split, source, row, size)
 
     def image(
@@ -314,6 +318,13 @@ class CorpusBuilder:
                 if file not in self._used:
                     self.issues.add(OTHER_FILE, str(file))
         return replace(corpus, name=known_name(self.name, images, has_boxes), images=images)
+
+
+def explained(failure: ValidationError, where: str) -> str:
+    """Return what is wrong with an entry of a file, and where."""
+    error = failure.errors(include_url=False)[0]
+    what = "expected an object" if error["type"] == "model_type" else error["msg"]
+    return ": ".join([where, *map(str, error["loc"]), what])
 
 
 def _cleaned(text: str) -> str:

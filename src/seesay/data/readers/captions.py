@@ -32,6 +32,7 @@ from seesay.data.readers.builder import (
     REPEATED_IMAGE,
     UNKNOWN_IMAGE,
     CorpusBuilder,
+    explained,
 )
 from seesay.data.texts import read_json, read_lines
 from seesay.errors import SeesayError
@@ -54,7 +55,7 @@ def _read(model: type[M], file: Path) -> M:
     try:
         return model.model_validate(document)
     except ValidationError as failure:
-        raise SeesayError(f"{_explained(failure, str(file))}.") from failure
+        raise SeesayError(f"{explained(failure, str(file))}.") from failure
 
 
 def _each(model: type[M], entries: list[Any], where: str, builder: CorpusBuilder) -> Iterator[tuple[str, M]]:
@@ -64,13 +65,7 @@ def _each(model: type[M], entries: list[Any], where: str, builder: CorpusBuilder
         try:
             yield place, model.model_validate(entry)
         except ValidationError as failure:
-            builder.issues.add(MALFORMED_LINE, _explained(failure, place))
-
-
-def _explained(failure: ValidationError, where: str) -> str:
-    error = failure.errors(include_url=False)[0]
-    what = "expected an object" if error["type"] == "model_type" else error["msg"]
-    return ": ".join([where, *map(str, error["loc"]), what])
+            builder.issues.add(MALFORMED_LINE, explained(failure, place))
 
 
 class _Spoken(BaseModel):

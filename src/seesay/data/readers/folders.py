@@ -149,17 +149,17 @@ def _are_pairs(files: Mapping[Path, Source]) -> bool:
 
 def _pairs(files: Iterable[Path]) -> dict[Path | None, list[Path]]:
     """Return the texts of each image, and by None those of no image; files are one or the other."""
-    named, keyed, texts = dict[Path, Path](), defaultdict[Path, list[Path]](list), list[Path]()
+    named, keyed, texts = dict[Path, Path](), defaultdict[tuple[Path, str], list[Path]](list), list[Path]()
     for file in files:
         if _is_text(file):
             texts.append(file)
         else:
             named.setdefault(file.with_suffix(""), file)
             named.setdefault(file, file)
-            keyed[file.with_name(file.name.partition(".")[0])].append(file)
+            keyed[file.parent, file.name.partition(".")[0]].append(file)
     texts_of = defaultdict[Path | None, list[Path]](list)
     for text in texts:
-        alike = keyed.get(text.with_name(text.name.partition(".")[0]), [])
+        alike = keyed.get((text.parent, text.name.partition(".")[0]), [])
         texts_of[named.get(text.with_suffix("")) or (alike[0] if len(alike) == 1 else None)].append(text)
     return texts_of
 

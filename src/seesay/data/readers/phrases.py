@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from seesay.data.boxes import MOST_PIXELS, from_inclusive
 from seesay.data.corpus import SPLITS, Box, Omission, canonical_split
 from seesay.data.readers import Reader, register_reader
-from seesay.data.readers.builder import MALFORMED_LINE, NO_SPLIT_LISTED, CorpusBuilder
+from seesay.data.readers.builder import MALFORMED_LINE, NO_SPLIT_LISTED, CorpusBuilder, explained
 from seesay.data.readers.table_files import TableFormat
 from seesay.data.texts import read_lines
 
@@ -169,8 +169,7 @@ class PhraseTableReader(Reader):
             try:
                 row = _Row.model_validate(filled)
             except ValidationError as error:
-                first = error.errors()[0]
-                builder.issues.add(MALFORMED_LINE, f"{where}: {first['loc'][0]}: {first['msg']}")
+                builder.issues.add(MALFORMED_LINE, explained(error, where))
                 continue
             split = canonical_split(row.split, where) if row.split else None
             if row.size == "guess" and split != "train":

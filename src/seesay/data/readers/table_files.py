@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from itertools import tee
+from itertools import chain, islice, tee
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,12 @@ from seesay.errors import MissingExtraError, SeesayError, first_line, naming_ext
 
 WINDOWS = "table that is not UTF-8, read as Windows-1252"
 PICTURE_IN_SHEET = "picture inside a sheet, not read; save it as a file"
+OTHER_SHEET = "sheet after the first, not read; save it as a file"
 _SPANNING = "row over several lines, kept; is a quotation mark missing?"
 _UNREAD = (".xls", ".ods")
 _SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl", ".json", ".xlsx", ".parquet", *_UNREAD)
 _PEEK = 1 << 16
+_PEEKED = 1000  # records of JSON, by whose keys a table is recognised
 _BATCH = 64  # rows of Parquet, whose images are twice in memory
 _IMAGE_CELL = re.compile(rb"^\S+\.(?:jpe?g|png|webp)\"?[\t;|,]", re.IGNORECASE | re.MULTILINE)
 _UNNAMED = re.compile(r"(?:-\d+)?").fullmatch  # a cell of the header without text
@@ -83,7 +85,8 @@ class TableFormat:
         names, rows = self._opened(file, issues)
         if missing := self._missing(names):
             named = [name for name in names if not _UNNAMED(name)]
-            there = ", ".join(named) or "none, the file is empty"
+            empty = "its first line" if file.stat().st_size else "the file"
+            there = ", ".join(named) or f"none, {empty} is empty"
             if any(name.endswith(tuple(IMAGE_SUFFIXES)) for name in names):
                 wrong = f"no header but '{there}'; add a first line such as image,caption."
             else:
@@ -115,7 +118,8 @@ class TableFormat:
         text = _decoded(data, file, issues)
         if suffix in (".json", ".jsonl"):
             records, peeked = tee(_json_rows(text, file, issues))
-            return next((list(cells) for _, cells in peeked), []), records
+            keys = chain.from_iterable(cells for _, cells in islice(peeked, _PEEKED))
+            return list(dict.fromkeys(keys)), records
         first = 3 if (found := _SEPARATOR.match(text)) else 2
         header, _, body = text[found.end() if found else 0 :].partition("\n")
         delimiter = max("\t,|;", key=header.count)
@@ -148,9 +152,7 @@ def tables_in(path: Path) -> list[Path]:
     """
     files = [path] if path.is_file() else path.iterdir()
     named = [each for each in files if _is_named_like_a_table(each) and suffix_of(each) != ".json"]
-    return sorted(
-        file for file in named if suffix_of(file) != ".txt" or _IMAGE_CELL.search(read_bytes(file, _PEEK))
-    )
+    return sorted(file for file in named if suffix_of(file) != ".txt" or _names_images(file))
 
 
 def suffix_of(file: Path) -> str:
@@ -160,6 +162,12 @@ def suffix_of(file: Path) -> str:
 
 def _is_named_like_a_table(file: Path) -> bool:
     return not file.name.startswith((".", "~$")) and suffix_of(file) in _SUFFIXES and file.is_file()
+
+
+def _names_images(file: Path) -> bool:
+    with suppress(SeesayError):
+        return _IMAGE_CELL.search(read_bytes(file, _PEEK)) is not None
+    return False  # a damaged file that is probably no table
 
 
 def _decoded(data: bytes, file: Path, issues: Issues) -> str:
@@ -296,8 +304,10 @@ def _sheet(file: Path, issues: Issues) -> Iterator[list[Any]]:
                     issues.add(PICTURE_IN_SHEET, f"{file}: {name}")
         book = load_workbook(file, read_only=True, data_only=True)
         try:
+            for sheet in book.worksheets[1:]:
+                issues.add(OTHER_SHEET, f"{file}: {sheet.title}")
             for row in book.worksheets[0].iter_rows(values_only=True):
-                yield [cell if isinstance(cell, str | int | float | None) else str(cell) for cell in row]
+                yield [cell if cell is None else str(cell) for cell in row]
         finally:
             book.close()
     except SeesayError:
