@@ -24,6 +24,9 @@ from seesay.data.readers.builder import known_name
         ("coco_precomp", "coco"),
         ("MS-COCO", "coco"),
         ("mscoco_2014", "coco"),
+        ("f30k_vgg19_10crop", "flickr30k"),
+        ("Flickr30k_HGLMM", "flickr30k"),
+        ("coco_ims", "coco"),
         ("coco_resnet152_precomp", "coco"),
         ("f8k_precomp", "flickr8k"),
         ("Flickr_8k", "flickr8k"),
@@ -76,3 +79,26 @@ def test_what_karpathys_file_states_is_trusted_more_than_its_folder(tmp_path: Pa
     np.save(folder / "features.npy", np.eye(1, dtype=np.float32))
     (folder / "a.jpg").write_bytes(b"not read")
     assert read_corpus(folder).name == "coco"
+
+
+@pytest.mark.parametrize(
+    ("folder", "file", "stated", "found"),
+    [
+        ("flickr30k", "dataset.json", None, "flickr30k"),
+        ("flickr30k", "dataset.json", "", "flickr30k"),
+        ("f30k", "dataset.json", "karpathy", "flickr30k"),
+        ("mine", "dataset_coco.json", 7, "coco"),
+        ("flickr30k", "dataset.json", "museum", "museum"),
+        ("museum", "dataset.json", None, "museum"),
+        ("musée", "dataset.json", "美術館", "美術館"),
+        ("data", "dataset.json", None, "dataset"),
+    ],
+)
+def test_the_first_name_that_says_something_counts(
+    tmp_path: Path, folder: str, file: str, stated: object, found: str
+) -> None:
+    (tmp_path / folder).mkdir()
+    images = [{"filename": "a.jpg", "split": "train", "sentences": [{"raw": "a dog"}]}]
+    (tmp_path / folder / file).write_text(json.dumps({"images": images, "dataset": stated}))
+    (tmp_path / folder / "a.jpg").write_bytes(b"not read")
+    assert read_corpus(tmp_path / folder).name == found

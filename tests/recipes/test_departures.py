@@ -31,16 +31,43 @@ PAPER = PrintedSettings(
 OURS: dict[str, Any] = {**PRINTED, "schedule": {"epochs": 5}, "matcher": {"kind": "irmatch", "power": None}}
 
 
-@pytest.mark.parametrize(("recipe", "named"), [("cca-mean", "vgg19"), ("irmatch-s", "vgg19")])
-def test_arrays_that_the_papers_encoder_computed_are_no_departure(recipe: str, named: str) -> None:
+@pytest.mark.parametrize(
+    ("recipe", "role", "named"),
+    [
+        ("cca-mean", "context", "vgg19"),
+        ("irmatch-s", "context", "vgg19"),
+        ("mcnn-st", "context", "vgg19"),
+        ("two-branch", "context", "vgg19"),
+        ("sco-ctx", "context", "vgg19"),
+        ("sco-cnp", "concepts", "vgg19-concepts"),
+        ("gvse-uncommon", "instances", "faster-rcnn"),
+        ("gvse-common", "context", "resnet152"),
+        ("vse++", "context", "vgg19"),
+        ("vse++", "context", "resnet152"),
+    ],
+)
+def test_arrays_that_the_papers_encoder_computed_are_no_departure(recipe: str, role: str, named: str) -> None:
     lines = {
-        kind: load_recipe(recipe, "flickr30k", [f"encoders=[{{kind: precomputed, is: {kind}}}]"]).departures
+        kind: load_recipe(
+            recipe, "flickr30k", [f"encoders=[{{kind: precomputed, role: {role}, is: {kind}}}]"]
+        ).departures
         for kind in (named, "resnet50")
     }
     assert [line for line in lines["resnet50"] if line not in lines[named]] == [
         line for line in lines["resnet50"] if "resnet50" in line
     ]
-    assert not any("precomputed" in line for line in lines[named])
+    assert any("resnet50" in line for line in lines["resnet50"])
+    assert not any(named in line or "precomputed" in line for line in lines[named])
+
+
+@pytest.mark.parametrize("recipe", ["two-branch", "cca-hglmm", "ground-full"])
+def test_sentence_vectors_of_ones_own_are_what_is_said_of_them(recipe: str) -> None:
+    own, printed = "{kind: vectors, file: hglmm.npy%s}", ", is: word2vec-hglmm"
+    own_lines, printed_lines = (
+        load_recipe(recipe, changes=[f"sentence_encoder={own % what}"]).departures for what in ("", printed)
+    )
+    assert not any("GloVe" in line or "vectors, file" in line for line in printed_lines)
+    assert "sentence_encoder: {kind: vectors, file: hglmm.npy} instead of word2vec-hglmm" in own_lines
 
 
 @pytest.mark.parametrize(
@@ -50,7 +77,7 @@ def test_arrays_that_the_papers_encoder_computed_are_no_departure(recipe: str, n
         ({"encoders": ["lite0", "concepts"]}, ["a small network, lite0"]),
         ({"encoders": ["lite0", "stages"]}, ["a small network, lite0", "maps of a network"]),
         ({"encoders": ["large", "concepts"]}, ["encoders: [large, concepts] instead of [vgg19, concepts]"]),
-        ({"encoders": ["vgg19"]}, ["encoders: vgg19 instead of [vgg19, concepts]"]),
+        ({"encoders": ["vgg19"]}, []),  # as in the paper's row without concepts
         ({"loss": {"margin": 0.05}}, ["a margin of 0.05 instead of 0.5"]),
         ({"loss": {"kind": "contrastive"}}, ["loss.kind: contrastive instead of margin"]),
         ({"optimizer": {"momentum": 0.5}}, ["optimizer.momentum: 0.5 instead of 0.9"]),

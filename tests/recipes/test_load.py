@@ -15,7 +15,7 @@ from seesay.encoders.settings import EncoderSettings
 from seesay.errors import SeesayError
 from seesay.matchers.composed import FineTunedSettings
 from seesay.matchers.settings import MatcherInputs
-from seesay.recipes.files import included_recipes
+from seesay.recipes.files import changes_of, included_recipes
 from seesay.recipes.load import (
     differences,
     dump_recipe,
@@ -103,6 +103,22 @@ def test_settings_for_another_corpus_are_a_departure_and_said_in_one_line() -> N
         "vse0: settings for flickr30k. Others: flickr8k/vse0, coco/vse0, --set."
     )
     assert settings_line("concepts-1crop", [load_recipe("concepts-1crop", "flickr8k")]) is None  # no others
+
+
+def test_a_subset_has_the_settings_of_its_corpus() -> None:
+    recipe = load_recipe("irmatch-s", "flickr30k-70")
+    assert (recipe.corpus, recipe.settings_of) == ("flickr30k-70", "flickr30k")
+    assert "the settings for flickr30k, on flickr30k-70" in recipe.departures
+    assert "there are none" not in str(settings_line("irmatch-s", [recipe]))
+
+
+def test_vectors_of_sentences_are_for_matchers_that_read_them() -> None:
+    vectors = "sentence_encoder={kind: vectors, file: v.npy}"
+    for name in ("two-branch-lstm", "gvse-common", "mcnn-st", "irmatch-s"):
+        with pytest.raises(SeesayError, match=r"'sentence_encoder': .* reads no vectors of sentences; leave"):
+            load_recipe(name, changes=[vectors])
+        assert load_recipe(name, of_all=changes_of([vectors])).sentence_encoder is None
+    assert load_recipe("two-branch", of_all=changes_of([vectors])).sentence_encoder is not None
 
 
 def test_the_corpus_of_the_settings_is_no_setting() -> None:
@@ -570,18 +586,33 @@ def test_a_run_of_concepts_is_the_same_however_its_folder_is_written(
     )
 
 
+THREE_ARRAYS = (
+    "[{kind: precomputed, file: resnet152.npy}, {kind: precomputed, file: concepts.npy, role: concepts}, "
+    "{kind: precomputed, file: frcnn.npy, role: instances}]"
+)
+
+
 @pytest.mark.parametrize(
     ("name", "encoders", "said"),
     [
-        ("sco-ctx", "[precomputed, concepts]", "'context' reads no concepts"),
+        ("sco-ctx", "[precomputed, concepts]", "'context' reads the context alone"),
         ("sco-cnp", "[precomputed, concepts]", "'concepts' reads concepts alone"),
         ("sco-cnp", "[efficientnet-lite0]", "'concepts' reads concepts alone"),
         ("sco-cnp", "[precomputed]", "'concepts' reads concepts alone"),
-        ("sco-ctx", "[{kind: precomputed, role: concepts}]", "'context' reads no concepts"),
+        ("sco-ctx", "[{kind: precomputed, role: concepts}]", "'context' reads the context alone"),
         ("sco-full", "[efficientnet-lite0, precomputed]", "'gate' joins one encoder of the context"),
-        ("sco-full", "[precomputed]", "'gate' joins one encoder of the context, named first, and concepts"),
-        ("sco-full", "[concepts, precomputed]", "'gate' joins one encoder of the context, named first"),
+        ("sco-full", "[precomputed]", "'gate' joins one encoder of the context and concepts, in this order"),
+        (
+            "sco-full",
+            "[concepts, precomputed]",
+            "'gate' joins one encoder of the context and concepts, in this order",
+        ),
         ("sco-full", "[efficientnet-lite0, efficientnet-lite1, concepts]", "'gate' joins one encoder"),
+        ("irmatch-s", "[precomputed, {kind: precomputed, file: c.npy, role: concepts}]", "takes no concepts"),
+        ("gvse-common", "[{kind: precomputed, role: instances}]", "sco takes no instances"),
+        ("gvse-uncommon", "[{kind: precomputed, role: instances}, precomputed]", "instances of one encoder"),
+        ("gvse-gated", THREE_ARRAYS, "none of its members reads .*concepts"),
+        ("gvse-sum-minilm", THREE_ARRAYS, "none of its members reads .*concepts"),
     ],
 )
 def test_a_fusion_that_lacks_its_role_or_has_too_much_is_refused(name: str, encoders: str, said: str) -> None:

@@ -170,6 +170,12 @@ def test_a_table_can_have_the_settings_for_another_corpus() -> None:
             "sco-ctx-1crop and sco-ctx are one",
         ),
         ("two-branch-1", (), ["matcher.linear=true"], "ground-linear-one and ground-one are one model"),
+        (
+            "sco-2",
+            ("sco-ctx",),
+            ["sentence_encoder={kind: vectors, file: v.npy}"],
+            "reads vectors of sentences",
+        ),
     ],
 )
 def test_a_change_that_removes_what_rows_compare_is_refused(

@@ -15,6 +15,7 @@ from seesay.data.corpus import Corpus
 from seesay.data.images import EncodedImage
 from seesay.encoders.images.base import kept_encoder
 from seesay.encoders.settings import EncoderSettings
+from seesay.errors import SeesayError
 from seesay.losses.settings import LOSSES
 from seesay.matchers.sco import GenerationSettings
 from seesay.matchers.settings import MATCHERS, MatcherInputs
@@ -157,6 +158,36 @@ def test_a_run_keeps_what_sees_its_concepts(corpus: Corpus, tmp_path: Path) -> N
     vectors = run.embed_photos([EncodedImage(data, name).decoded(run.side)])
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), [1], atol=1e-5)
     assert encoder_and_crops(run.recipe)[0] == "efficientnet-lite0+concepts"
+
+
+@pytest.mark.parametrize("regions", [False, True])
+def test_concepts_are_predicted_from_arrays_of_ones_own(
+    corpus: Corpus, tmp_path: Path, regions: bool
+) -> None:
+    """A head that was trained on a precomputed array reads that array in SCO, also of a moved run."""
+    images = tuple(replace(image, row=row) for row, image in enumerate(corpus.images))
+    shape = (len(images), 3, 4) if regions else (len(images), 4)
+    features = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    own = replace(corpus, images=images, features=features)
+    changes = ["encoders=[precomputed]", "schedule.epochs=1"]
+    changes += ["matcher.instances=3"] if regions else ["matcher.hidden=0"]
+    head = load_recipe("concepts-instances" if regions else "concepts", changes=changes)
+    concepts = train(head, own, tmp_path / "concepts")
+    names = f"encoders=[precomputed, {{kind: concepts, run: {tmp_path / 'concepts'}}}]"
+    recipe = load_recipe("sco-cnp-ctx", changes=[names, *SMALL[1:], "schedule.epochs=1"])
+    train(recipe, own, tmp_path / "run")
+    shutil.rmtree(tmp_path / "concepts")
+    run = Run.load(str((tmp_path / "run").rename(tmp_path / "moved")))
+    read = split_inputs(run.config, own, "test", run.vocabulary, run=run.folder)
+    inputs = split_inputs(head, own, "test", concepts.vocabulary)
+    with torch.inference_mode():
+        seen = concepts.matcher.eval()(torch.from_numpy(inputs.features)).sigmoid()
+    np.testing.assert_allclose(read.features[:, 4:], seen.numpy(), atol=1e-5)
+    wider = replace(own, features=np.concatenate([features, features], axis=-1))
+    with pytest.raises(SeesayError, match=r"the head reads .* numbers per image, but precomputed returns"):
+        split_inputs(run.config, wider, "test", run.vocabulary, run=run.folder)
+    with pytest.raises(SeesayError, match="trained on precomputed features"):
+        _ = run.encoders
 
 
 def test_a_precomputed_context_beside_concepts(corpus: Corpus, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ class PrintedSettings(Settings):
             one for each item that is not printed). `{value}` and `{printed}` are the two values, and
             `{schedule.epochs}` another setting; a sentence about a setting of another kind of matcher or loss
             is left out. Null means that the sentence of another key covers it. A key without a printed
-            setting is a choice that the paper leaves open.
+            setting is a choice that the paper leaves open. Of the printed encoders, a row may have some.
     """
 
     settings: Mapping[str, object] = Field(default_factory=dict)
@@ -57,7 +57,15 @@ class PrintedSettings(Settings):
         value = _as_printed(ours[key], wanted)
         kind = f"{key.rpartition('.')[0]}.kind"  # of the loss or optimizer that the setting belongs to
         of_another = key in printed and key != kind and ours.get(kind) != printed.get(kind, ours.get(kind))
-        if value == wanted or of_another or (isinstance(wanted, Mapping) and key not in self.departures):
+        of_row = (
+            key == "encoders" and isinstance(value, list) and all(each in _items(wanted) for each in value)
+        )
+        if (
+            value == wanted
+            or of_row
+            or of_another
+            or (isinstance(wanted, Mapping) and key not in self.departures)
+        ):
             return
         sentence = self.departures.get(key) or {}
         texts: list[tuple[object, str]] = [(value, sentence)] if isinstance(sentence, str) else []

@@ -5,6 +5,7 @@ A variant overrides the settings of its file, or those of an earlier variant tha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -60,7 +61,8 @@ def find_recipe(name: str, corpus: str | None, settings_of: str | None = None) -
 def values_for(values: Values, wanted: Sequence[str | None], where: str) -> Values:
     """Return a recipe's values for the first corpus wanted that it has settings for, or else for its first.
 
-    The last one wanted is the corpus for training. `settings_of` names the corpus whose settings are taken.
+    The last one wanted is the corpus for training; a subset of it has its settings. `settings_of` names the
+    corpus whose settings are taken.
     """
     shared = dict(values)
     corpora, corpus = shared.pop("corpora", None), wanted[-1]
@@ -68,9 +70,19 @@ def values_for(values: Values, wanted: Sequence[str | None], where: str) -> Valu
         return shared if corpus is None else {"corpus": corpus} | shared
     if not isinstance(corpora, dict) or not corpora or not all(isinstance(o, dict) for o in corpora.values()):
         raise SeesayError(f"{where}: key 'corpora': expected a mapping from corpora to their settings.")
-    chosen = next((name for name in wanted if name in corpora), next(iter(corpora)))
+    known = (name for name in (*wanted, whole_of(corpus or "")) if name in corpora)
+    chosen = next(known, next(iter(corpora)))
     named = {"corpus": corpus or chosen, "settings_of": chosen}
     return lay_over(shared | named, corpora[chosen])
+
+
+def whole_of(corpus: str) -> str:
+    """Return the name of the corpus of which one is a subset, or its own.
+
+    >>> whole_of("flickr30k-1000"), whole_of("flickr30k"), whole_of("flickr30k-entities")
+    ('flickr30k', 'flickr30k', 'flickr30k-entities')
+    """
+    return re.sub("-[0-9]+$", "", corpus)
 
 
 def lay_over(values: Values, overrides: Values) -> Values:

@@ -19,7 +19,15 @@ from seesay.matchers.settings import MATCHERS, ComposedSettings
 from seesay.paths import is_file_name
 from seesay.recipes import schema
 from seesay.recipes.departures import PrintedSettings, by_name
-from seesay.recipes.files import Change, Values, changes_of, find_recipe, in_one_line, included_recipes
+from seesay.recipes.files import (
+    Change,
+    Values,
+    changes_of,
+    find_recipe,
+    in_one_line,
+    included_recipes,
+    whole_of,
+)
 from seesay.recipes.schema import Recipe
 from seesay.settings import Settings, SettingsRegistry, describe
 
@@ -65,8 +73,10 @@ def load_recipe(
 
     def given() -> Iterator[Change]:
         yield from changes_of(changes)
-        if of_all:
-            yield from changes_by_role(of_all, name, list(map(checked_encoder, values.get("encoders", ()))))
+        reads_vectors = values.get("sentence_encoder") is not None
+        shared = [change for change in of_all if change.key != "sentence_encoder" or reads_vectors]
+        if shared:
+            yield from changes_by_role(shared, name, list(map(checked_encoder, values.get("encoders", ()))))
 
     for each in given():
         change = _with_mapping(each, values, name, corpus, settings_of)
@@ -194,6 +204,11 @@ def member_recipes(composed: Recipe) -> list[Recipe]:
         raise SeesayError(f"Recipe '{composed.name}': a member is named twice; name each once.")
     for member in members:
         _check_member(composed, member)
+    read = {encoder for member in members for encoder in _untuned(member).encoders}
+    if composed.composition.joins_inputs and (unread := set(_untuned(composed).encoders) - read):
+        raise SeesayError(
+            f"Recipe '{composed.name}': none of its members reads {min(map(str, unread))}; leave it out."
+        )
     for encoder in (each for each in composed.encoders if each.kind == PRECOMPUTED):
         if len({each.matcher.instances_per_image for each in members if encoder in each.encoders}) > 1:
             raise SeesayError(
@@ -354,5 +369,5 @@ def settings_line(name: str, recipes: Sequence[Recipe]) -> str | None:
     others = [f"{each}/{name.rpartition('/')[2]}" for each in known if each not in used]
     if not used or (used == [corpus] and not others):
         return None
-    none = "" if corpus in known else f"; there are none for {corpus}"
+    none = "" if whole_of(corpus) in known else f"; there are none for {corpus}"
     return f"{name}: settings for {', '.join(used)}{none}. Others: {', '.join([*others, '--set'])}."

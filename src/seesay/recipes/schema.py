@@ -235,28 +235,21 @@ class Recipe(Settings):
 
 def misfits(recipe: Recipe) -> Iterator[tuple[str, str]]:
     """Iterate over the keys of a recipe that do not fit the others or have no effect, and say why."""
-    matcher, regions, loss, fusion = recipe.matcher, recipe.regions, recipe.loss, None
+    matcher, regions, loss = recipe.matcher, recipe.regions, recipe.loss
     if matcher.reads_vectors and recipe.sentence_encoder is None:
         yield "matcher", f"{matcher.kind} takes a sentence's vector; name a sentence_encoder"
-    if recipe.arrays == ("pooled",):  # other arrays say what they are
-        fusion = getattr(matcher, "fusion", None)
-    first, *others = (role_of(encoder) == "concepts" for encoder in recipe.encoders)
-    if fusion == "context" and any((first, *others)):
-        yield "encoders", "the fusion 'context' reads no concepts; leave them out, or take 'sum' or 'gate'"
-    if fusion == "concepts" and not all((first, *others)):
-        yield "encoders", "the fusion 'concepts' reads concepts alone; leave out the context"
-    if fusion in ("sum", "gate", "scaled-gate") and (first or not others or not all(others)):
-        why = "joins one encoder of the context, named first, and concepts; name both"
-        yield "encoders", f"the fusion '{fusion}' {why}"
-    if regions is not None and others:
+    yield from _misfits_of_roles(recipe)
+    if regions is not None and len(recipe.encoders) > 1:
         yield "regions", "a grounding recipe takes one region encoder; name a single one in encoders"
     if isinstance(loss, LOSSES.unchecked):  # without PyTorch, but then nothing can be trained
         return
     labels, solved = loss.loss_class.learns_concepts, loss.loss_class.closed_form
     if not matcher.is_composed or recipe.composition.matchers:  # else its members are not known yet
+        if recipe.sentence_encoder is not None and not (matcher.reads_vectors or matcher.predicts_concepts):
+            yield "sentence_encoder", f"{matcher.kind} reads no vectors of sentences; leave it out"
         if labels != matcher.predicts_concepts:
             yield "loss", "the multi-label loss is for matchers that predict concepts; they take no other"
-        if labels and others:
+        if labels and len(recipe.encoders) > 1:
             yield "loss", "concepts are predicted from the features of one encoder; name a single one"
         for key, each in (("loss", loss), *(("losses", further) for further in recipe.losses)):
             missing = [name for name in each.loss_class.needs if not hasattr(matcher.matcher_class, name)]
@@ -293,6 +286,29 @@ def misfits(recipe: Recipe) -> Iterator[tuple[str, str]]:
             yield "shared_sentences", why
     if recipe.val_images is not None and (matcher.predicts_concepts or regions is not None):
         yield "val_images", "concepts and phrases are measured on all of val; leave it out"
+
+
+def _misfits_of_roles(recipe: Recipe) -> Iterator[tuple[str, str]]:
+    """Iterate over what encoders give that the matcher does not take, or lacks."""
+    matcher, encoders = recipe.matcher, recipe.encoders
+    if recipe.arrays != ("pooled",) or matcher.is_composed or recipe.regions is not None:
+        return  # other arrays say what they are, and members have encoders of their own
+    fusion = getattr(matcher, "fusion", None)
+    first, *others = (role_of(encoder) == "concepts" for encoder in encoders)
+    if fusion == "context" and any((first, *others)):
+        yield "encoders", "the fusion 'context' reads the context alone; leave out the concepts"
+    if fusion == "concepts" and not all((first, *others)):
+        yield "encoders", "the fusion 'concepts' reads concepts alone; leave out the context"
+    if fusion in ("sum", "gate", "scaled-gate") and (first or not others or not all(others)):
+        why = "joins one encoder of the context and concepts, in this order: encoders=[CONTEXT, CONCEPTS]"
+        yield "encoders", f"the fusion '{fusion}' {why}"
+    if matcher.instances_per_image is not None and others:
+        yield "encoders", f"{matcher.kind} takes the instances of one encoder; name a single one"
+    takes = {"concepts": fusion is not None, "instances": matcher.instances_per_image is not None}
+    for role in sorted(
+        {encoder.get("role") for encoder in encoders if not takes.get(encoder.get("role"), True)}
+    ):
+        yield "encoders", f"{matcher.kind} takes no {role}; leave out the encoder with the role {role}"
 
 
 def _learns_phrases(loss: type[Loss]) -> bool:

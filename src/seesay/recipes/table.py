@@ -135,6 +135,12 @@ class TableDefinition(Settings):
         before = {
             row.name: self.recipe(row.recipes[0], corpus, row.changes, 1) for row in self.rows if row.recipes
         }
+        if "sentence_encoder" in {change.key for change in changes_of(changes)} and not any(
+            recipe.sentence_encoder for recipe in before.values()
+        ):
+            raise SeesayError(
+                f"Table {self.name}: no row reads vectors of sentences; leave out the sentence_encoder."
+            )
         for recipe in before.values():
             changes_by_role(changes_of(changes), recipe.name, recipe.encoders)
         models: dict[tuple[object, ...], str] = {}

@@ -17,6 +17,7 @@ from seesay.data.boxes import iou, jittered
 from seesay.data.corpus import Corpus
 from seesay.data.features import BoxFile, FeatureRows, RegionFiles, find_region_files
 from seesay.device import default_device
+from seesay.encoders.images.concepts import array_of
 from seesay.encoders.images.encode import fill_stores, read_features
 from seesay.encoders.proposals import NMS
 from seesay.encoders.regions import (
@@ -140,7 +141,8 @@ def _image_features(
     recipe: Recipe | RunConfig, part: Corpus, run: Path | None
 ) -> tuple[NDArray[np.floating], list[int], list[ImageError], list[int]]:
     """Return the features of usable images, their rows in the split, the errors of the others, and widths."""
-    own = {each: _own_rows(each, part) for each in recipe.encoders if each.kind == PRECOMPUTED}
+    read = {each: found for each in recipe.encoders if (found := array_of(each, run)) is not None}
+    own = {each: _own_rows(array, part) for each, (array, _) in read.items()}
     others = [each for each in recipe.encoders if each not in own]
     encoders = recipe_encoders(recipe, run, without=own)
     lacking = {i for _, rows, _ in own.values() for i, row in enumerate(rows) if row is None}
@@ -168,7 +170,14 @@ def _image_features(
             stored[settings] = [read_features(encoder, store, keys, name) for name in recipe.arrays]
     columns = list[NDArray[np.floating]]()
     for each in recipe.encoders:
-        columns += stored.get(each) or [_precomputed_features(recipe, each, own[each], there, part)]
+        if (known := stored.get(each)) is not None:
+            columns += known
+        elif (head := read[each][1]) is None:
+            columns.append(_precomputed_features(own[each], _instances(recipe, each), there, part))
+        else:
+            given = _precomputed_features(own[each], head.instances or None, there, part)
+            scores = head.scores_of(np.asarray(given, np.float32))
+            columns += [scores[name] for name in recipe.arrays]
     features = columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1)
     return features, there, errors, [column.shape[1] for column in columns]
 
@@ -207,17 +216,23 @@ def _files(part: Corpus) -> list[str]:
     return [path.name for path in find_region_files(folder)] if folder.is_dir() else []
 
 
+def _instances(recipe: Recipe | RunConfig, encoder: EncoderSettings) -> int | None:
+    """Return how many instances of an image the matcher takes from a precomputed array; None for global ones.
+
+    A matcher with other encoders, too, takes those with `role: instances` as instances.
+    """
+    if len(recipe.encoders) > 1 and role_of(encoder) != "instances":
+        return None
+    return recipe.instances if isinstance(recipe, RunConfig) else recipe.matcher.instances_per_image
+
+
 def _precomputed_features(
-    recipe: Recipe | RunConfig, encoder: EncoderSettings, own: _OwnRows, images: Sequence[int], part: Corpus
+    own: _OwnRows, instances: int | None, images: Sequence[int], part: Corpus
 ) -> NDArray[np.floating]:
     """Return the precomputed features of images that have a row each, (n, d).
 
-    Those of regions, (n, r, d), are joined where the matcher takes instances, and averaged elsewhere. A
-    matcher with other encoders, too, takes those with `role: instances` as instances.
+    Those of regions, (n, r, d), are joined if `instances` are taken, and averaged otherwise.
     """
-    instances = recipe.instances if isinstance(recipe, RunConfig) else recipe.matcher.instances_per_image
-    if len(recipe.encoders) > 1 and role_of(encoder) != "instances":
-        instances = None
     features, of_image, place = own
     rows = [of_image[i] or 0 for i in images]
     if len(features.shape) == 3 and instances is None:  # all regions at once would take gigabytes

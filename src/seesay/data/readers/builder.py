@@ -67,8 +67,8 @@ _ALIASES |= {name: name for name in ("flickr8k", "flickr30k", "coco")}
 _WITH_BOXES = {"flickr8k": "flickr8k-phrases", "flickr30k": "flickr30k-entities"}
 # What the names of files and folders of features and annotations also contain.
 _FURTHER = re.compile(
-    "annotations|bottomup|butd|captions|dataset|data|entities|features|images|karpathy|phrases|precomp"
-    "|sentences|splits?|(faster)?rcnn|resnet[0-9]*|vgg[0-9]*"
+    "annotations|bottomup|butd|captions|crops?|dataset|data|entities|features|hglmm|images|ims|karpathy"
+    "|phrases|precomp|scan|sentences|splits?|(faster)?rcnn|resnet[0-9]*|vgg[0-9]*"
 )
 _UNSPLIT = ""
 ABSENT = re.compile(r"\s*(?:nan|none|null)\s*", re.IGNORECASE).fullmatch  # as programs write an empty text
@@ -332,6 +332,15 @@ def _cleaned(text: str) -> str:
     return "" if ABSENT(text) else " ".join(composed(printable(text)).split())
 
 
+def without_usual_words(name: str) -> str:
+    """Return the letters and digits of a corpus's name without what other corpora's names also contain.
+
+    >>> without_usual_words("F30k_precomp"), without_usual_words("dataset")
+    ('f30k', '')
+    """
+    return _FURTHER.sub("", "".join(re.findall(r"[^\W_]", name.casefold())))
+
+
 def known_name(name: str, images: Iterable[CorpusImage], has_boxes: bool) -> str:
     """Return the name of the published corpus that a corpus is, or its own name if it is none.
 
@@ -349,8 +358,7 @@ def known_name(name: str, images: Iterable[CorpusImage], has_boxes: bool) -> str
         'flickr30k-entities'
     """
     splits = Counter(image.split for image in images)
-    letters = "".join(re.findall("[a-z0-9]", name.casefold()))
-    found = _BY_SIZES.get((splits["train"], splits["val"])) or _ALIASES.get(_FURTHER.sub("", letters))
+    found = _BY_SIZES.get((splits["train"], splits["val"])) or _ALIASES.get(without_usual_words(name))
     if found is None:
         return name
     return _WITH_BOXES.get(found, found) if has_boxes else found

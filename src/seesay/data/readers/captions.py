@@ -33,6 +33,7 @@ from seesay.data.readers.builder import (
     UNKNOWN_IMAGE,
     CorpusBuilder,
     explained,
+    without_usual_words,
 )
 from seesay.data.texts import read_json, read_lines
 from seesay.errors import SeesayError
@@ -108,7 +109,8 @@ class KarpathyReader(Reader):
     def add(self, path: Path, builder: CorpusBuilder) -> None:
         (file,) = self.find(path, single=True)
         document = _read(_Dataset, file)
-        builder.name = document.dataset if isinstance(document.dataset, str) else file.stem
+        names = [name for name in (document.dataset, file.stem, builder.root.name) if isinstance(name, str)]
+        builder.name = next(filter(without_usual_words, names), file.stem)
         arrays = find_region_files(file.parent)
         builder.uses(*arrays, *map(ids_beside, arrays))
         try:  # as one array, if their shapes and images allow it

@@ -24,7 +24,7 @@ from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, load_image_en
 from seesay.encoders.images.efficientnet import LITE, LiteEncoder
 from seesay.encoders.images.tuned import BASE, metadata, tuned_file
 from seesay.encoders.proposals import SIDE, describe_regions, diverse_regions
-from seesay.encoders.settings import EncoderSettings, register_image_encoder
+from seesay.encoders.settings import PRECOMPUTED, EncoderSettings, register_image_encoder
 from seesay.errors import SeesayError, first_line
 from seesay.paths import RUN, WEIGHTS, read_small_json
 from seesay.text.concepts import FILE as CONCEPTS
@@ -83,6 +83,11 @@ class StoredHead(NamedTuple):
         """
         base = load_image_encoder(self.encoder, device, self.path.parent)
         given = sum(base.dims[name] for name in self.arrays) if set(self.arrays) <= set(base.dims) else 0
+        self._check_width(given)
+        return base
+
+    def _check_width(self, given: int) -> None:
+        """Raise SeesayError unless the head reads that many numbers for an image."""
         width = self.layers[0][0].shape[1]  # for an image, or for each of its regions
         if given != width * (self.instances or 1):
             wanted = f"{self.instances} regions of {width}" if self.instances else width
@@ -90,7 +95,6 @@ class StoredHead(NamedTuple):
                 f"{self.path}: the head reads {wanted} numbers per image, but {self.encoder} returns "
                 f"{given}; train the concepts again."
             )
-        return base
 
     @property
     def dims(self) -> dict[str, int]:
@@ -99,7 +103,15 @@ class StoredHead(NamedTuple):
 
     def scores(self, arrays: Arrays) -> Arrays:
         """Compute `pooled`, sigmoids, and `logits` from the encoder's arrays: (n, K) each."""
-        features = np.concatenate([arrays[name] for name in self.arrays], axis=1)
+        return self.scores_of(np.concatenate([arrays[name] for name in self.arrays], axis=1))
+
+    def scores_of(self, features: NDArray[np.float32]) -> Arrays:
+        """Compute the arrays of `scores` from the features (n, d) that the head reads.
+
+        Raises:
+            SeesayError: they have another width.
+        """
+        self._check_width(features.shape[1])
         if not self.instances:
             return concept_scores(_apply(self.layers, features))
         starts = range(0, max(len(features), 1), _IMAGES_AT_ONCE)
@@ -206,6 +218,19 @@ class ConceptRegionsEncoder(ImageEncoder):
         squares = squares_of(pixels, diverse_regions(pixels, REGIONS), self.size)
         squares += squares[-1:] * (REGIONS - len(squares))
         return np.concatenate([self._one_crop.prepare(square) for square in squares])
+
+
+def array_of(encoder: EncoderSettings, run: Path | None) -> tuple[EncoderSettings, StoredHead | None] | None:
+    """Return the precomputed array that an encoder of that run reads, and the head that it applies to it.
+
+    None if it computes features from images.
+    """
+    if encoder.kind == PRECOMPUTED:
+        return encoder, None
+    if encoder.kind != "concepts" or not (encoder.get("run") or encoder.get("tuned")):
+        return None
+    head = StoredHead.read(encoder, run)
+    return (head.encoder, head) if head.encoder.kind == PRECOMPUTED else None
 
 
 def about_head(encoder: EncoderSettings, folder: Path | None) -> dict[str, str]:
