@@ -40,6 +40,11 @@ matcher: {kind: irmatch, dim: 12, widths: [1, 2]}
 loss: {kind: margin}
 """
 
+THREE_ARRAYS = (
+    "[{kind: precomputed, file: resnet152.npy}, {kind: precomputed, file: concepts.npy, role: concepts}, "
+    "{kind: precomputed, file: frcnn.npy, role: instances}]"
+)
+
 
 def test_recipes_are_shipped_and_lie_where_they_say() -> None:
     assert "flickr8k/irmatch-s" in SHIPPED
@@ -119,6 +124,19 @@ def test_vectors_of_sentences_are_for_matchers_that_read_them() -> None:
             load_recipe(name, changes=[vectors])
         assert load_recipe(name, of_all=changes_of([vectors])).sentence_encoder is None
     assert load_recipe("two-branch", of_all=changes_of([vectors])).sentence_encoder is not None
+
+
+def test_a_row_that_tunes_a_cnn_keeps_it_beside_arrays_for_the_others() -> None:
+    arrays = changes_of([f"encoders={THREE_ARRAYS}"])
+    tuned = load_recipe("gvse-common-finetuned", of_all=arrays)
+    assert tuned.encoders == load_recipe("gvse-common-finetuned").encoders
+    assert [str(encoder) for encoder in load_recipe("gvse-common", of_all=arrays).encoders] == [
+        "{kind: precomputed, file: resnet152.npy}"
+    ]
+    other = changes_of(["encoders=[{kind: efficientnet-lite1, crops: ten}]"])
+    assert [encoder.kind for encoder in load_recipe("gvse-common-finetuned", of_all=other).encoders] == [
+        "efficientnet-lite1"
+    ]
 
 
 def test_the_corpus_of_the_settings_is_no_setting() -> None:
@@ -584,12 +602,6 @@ def test_a_run_of_concepts_is_the_same_however_its_folder_is_written(
             update={"encoders": (EncoderSettings.parse({"kind": "concepts", "run": "runs/other"}),)}
         ),
     )
-
-
-THREE_ARRAYS = (
-    "[{kind: precomputed, file: resnet152.npy}, {kind: precomputed, file: concepts.npy, role: concepts}, "
-    "{kind: precomputed, file: frcnn.npy, role: instances}]"
-)
 
 
 @pytest.mark.parametrize(

@@ -150,10 +150,15 @@ def test_a_digest_does_not_name_the_folder_of_a_teacher():
         ("{kind: open_clip, model: /models/mine/clip}", "open_clip:clip"),
         ("{kind: timm, model: vit_tiny}", "timm:vit_tiny"),
         ("{kind: timm, model: vit_tiny, weights: random}", "timm:vit_tiny/random"),
+        ("precomputed", "precomputed"),
+        ("{kind: precomputed, file: /my/resnet152.npy}", "precomputed resnet152.npy"),
+        ("{kind: precomputed, file: a.npy, is: resnet152}", "resnet152 a.npy"),
     ],
 )
 def test_a_row_does_not_say_where_an_encoder_lies(encoder, named):
-    assert encoder_and_crops(load_recipe("vse++", changes=[f"encoders=[{encoder}]"]))[0] == named
+    name, crops = encoder_and_crops(load_recipe("vse++", changes=[f"encoders=[{encoder}]"]))
+    assert name == named
+    assert not ("precomputed" in encoder and crops)  # they are not known
 
 
 @pytest.mark.parametrize(

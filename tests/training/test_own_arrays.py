@@ -201,6 +201,11 @@ def test_a_file_that_does_not_fit_is_named_in_one_line(drawn: Path, tmp_path: Pa
         inputs_of(drawn, "sco-ctx", f"{{kind: precomputed, {infinite}}}")
 
 
+def test_a_cnn_is_tuned_only_where_there_are_images(drawn: Path, tmp_path: Path) -> None:
+    with pytest.raises(SeesayError, match="tunes a CNN on pixels, but the corpus has no images; train"):
+        train(load_recipe("gvse-common-finetuned"), read_corpus(drawn), tmp_path / "run")
+
+
 def test_a_row_of_two_images_is_refused(tmp_path: Path) -> None:
     records = [
         {"filename": name, "split": "train", "sentences": [{"raw": "a dog"}]} for name in ("1.jpg", "1.png")

@@ -118,6 +118,12 @@ def find_region_files(folder: Path) -> list[Path]:
     return sorted(found)
 
 
+def of_array(file: Path) -> bool:
+    """Return whether a file is an array, or has the ids or texts of one that lies beside it."""
+    array = file.with_name(f"{file.stem.removesuffix('_ids').removesuffix('_texts')}.npy")
+    return file.suffix in (".npy", ".npz") or (file.suffix == ".txt" and array.is_file())
+
+
 def load_array(path: Path) -> NDArray[Any]:
     """Return the features of a file, see `find_array`; raise SeesayError if there are none."""
     if (rows := find_array(path, "features")) is None:

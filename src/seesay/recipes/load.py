@@ -73,10 +73,9 @@ def load_recipe(
 
     def given() -> Iterator[Change]:
         yield from changes_of(changes)
-        reads_vectors = values.get("sentence_encoder") is not None
-        shared = [change for change in of_all if change.key != "sentence_encoder" or reads_vectors]
-        if shared:
-            yield from changes_by_role(shared, name, list(map(checked_encoder, values.get("encoders", ()))))
+        encoders = list(map(checked_encoder, values.get("encoders", ())))
+        if shared := [change for change in of_all if _concerns(change, values, encoders)]:
+            yield from changes_by_role(shared, name, encoders)
 
     for each in given():
         change = _with_mapping(each, values, name, corpus, settings_of)
@@ -241,6 +240,21 @@ def changes_by_role(
             change = Change("encoders", [each.dump() for each in given if role_of(each) in roles])
         found.append(change)
     return found
+
+
+def _concerns(change: Change, values: Values, encoders: Sequence[EncoderSettings]) -> bool:
+    """Return whether a recipe with these values and encoders can take a change that is meant for several."""
+    if change.key == "sentence_encoder":
+        return values.get("sentence_encoder") is not None
+    if (
+        change.key != "encoders"
+        or not isinstance(change.value, list)
+        or values["matcher"]["kind"] != "fine-tuned"
+    ):
+        return True
+    roles = set(map(role_of, encoders))
+    given = [each for each in map(checked_encoder, change.value) if role_of(each) in roles]
+    return all(each.kind != PRECOMPUTED for each in given)  # the CNN that it tunes is no array
 
 
 def _check_member(composed: Recipe, member: Recipe) -> None:

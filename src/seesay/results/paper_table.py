@@ -368,9 +368,10 @@ def recorded_table(
     path = path or recorded_rows(definition.corpus)
     rows = read_rows(path)
     if not rows:
+        other = "flickr8k-phrases" if definition.protocol == "grounding" else "flickr8k"
         raise SeesayError(
             f"{path}: no recorded rows; name a corpus with --data to train and measure the rows of the "
-            "table, or see those of another corpus: --results flickr8k."
+            f"table, or see those of another corpus: --results {other}."
         )
     table = PaperTable(definition, path.stem, split, metrics)
     counts = Counter(row.content for row in rows if row.split == split)

@@ -244,11 +244,12 @@ def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
     """Return the names of the recipe's image encoders and of their crops, for tables.
 
     Encoders that were fine-tuned with different seeds have the same name. Concepts and instances have no
-    crops of their own.
+    crops of their own, and those of precomputed features are unknown.
     """
     from seesay.encoders.images.concepts import CONCEPT_ENCODERS
     from seesay.encoders.images.instances import INSTANCES
     from seesay.encoders.regions import DETECTOR, MAPS, NETWORK, POOLING
+    from seesay.encoders.settings import PRECOMPUTED
 
     networks, crops = [], []
     for encoder in recipe.encoders:
@@ -260,6 +261,8 @@ def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
             networks.append(encoder.title)
         elif kind in CONCEPT_ENCODERS:
             networks.append(kind)
+        elif kind == PRECOMPUTED:
+            networks.append(f"{encoder.get('is') or kind} {Path(encoder.get('file')).name}".strip())
         else:
             name = without_folders(encoder.untuned.title) if encoder.is_tower else kind
             networks.append(name + (" fine-tuned" if encoder.get("tuned") else ""))

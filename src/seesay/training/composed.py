@@ -53,10 +53,16 @@ def train_composed(
     follow the epochs of fine-tuning or of gates.
 
     Raises:
-        SeesayError: a member cannot be trained, or its folder contains another run.
+        SeesayError: a member cannot be trained, its folder contains another run, or there are no images to
+            tune a CNN on.
     """
     if isinstance(recipe.matcher, FineTunedSettings):
         check_tunable(recipe)  # before the first step is trained
+        if all(image.source is None for image in corpus.images):
+            raise SeesayError(
+                f"{corpus.root}: recipe '{recipe.name}' tunes a CNN on pixels, but the corpus has no images; "
+                "train another recipe, or leave the row out by --rows."
+            )
     members = []
     for member in member_recipes(recipe):
         member = with_own_vectors(with_concept_runs(member, out.parent.joinpath), corpus)

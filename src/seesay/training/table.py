@@ -110,9 +110,13 @@ class TableRuns:
             [text for text in texts if reaches_members(Change.parse(text).key, composed)]
             for texts in (changes, self.changes)
         )
+        shared = not changes
+        if "encoders" not in {Change.parse(text).key for text in recipe.changes}:  # it keeps its own
+            taken = [text for text in of_all if Change.parse(text).key != "encoders"]
+            shared, of_all = shared and taken == of_all, taken
         of_members = replace(self, changes=of_all)
         folders = [
-            of_members.run(name, recipe.seed, changes, f"{called}-{name}" if changes else None)
+            of_members.run(name, recipe.seed, changes, None if shared else f"{called or recipe.name}-{name}")
             for name in recipe.composition.members
         ]
         if has_epochs(folder):

@@ -1,7 +1,8 @@
+import numpy as np
 import pytest
 
 from seesay.data.readers import read_corpus
-from seesay.data.readers.builder import NO_SPLIT_LISTED, TWO_SPLITS
+from seesay.data.readers.builder import ARRAY, MISSING_IMAGE, NO_SPLIT_LISTED, OTHER_FILE, TWO_SPLITS
 from seesay.data.readers.phrases import BAD_ANNOTATION, NO_BOX, NOT_VISUAL
 from seesay.errors import SeesayError
 
@@ -46,6 +47,23 @@ def test_boxes_chains_kinds_and_sentences(entities, tmp_path):
     assert corpus.issues.counts[NOT_VISUAL] == 1
     assert corpus.issues.counts[NO_BOX] == 2
     assert corpus.issues.examples[NO_BOX][1].endswith("100.txt:2 the sky")
+
+
+def test_images_with_features_of_their_boxes_need_no_files(entities, tmp_path):
+    """The sizes are those of the annotations."""
+    for name in ("100", "200"):
+        entities(name)
+        (tmp_path / "images" / f"{name}.jpg").unlink()
+    np.save(tmp_path / "frcnn.npy", np.ones((1, 3, 4), np.float32))
+    np.save(tmp_path / "frcnn_boxes.npy", np.ones((1, 3, 4), np.float32))
+    (tmp_path / "frcnn_ids.txt").write_text("100\n")
+    corpus = read_corpus(tmp_path, phrases=True)
+    (image,) = corpus.images
+    assert (image.name, image.source, image.size) == ("100.jpg", None, (200, 100))
+    assert corpus.sentences[0].boxes == ((0, 0, 20, 20), (180, 0, 200, 100))
+    assert corpus.issues.counts[MISSING_IMAGE] == 1
+    assert corpus.issues.counts[ARRAY] == 3
+    assert OTHER_FILE not in corpus.issues.counts
 
 
 def test_lists_give_the_splits(entities, tmp_path):

@@ -191,10 +191,10 @@ def test_text_towers_are_sentence_encoders_of_recipes(clip: Path) -> None:
     for encoder in (fit_sentence_encoder(name, [], dim=1), load_sentence_encoder(name)):
         assert encoder.fingerprint == expected.fingerprint
         np.testing.assert_array_equal(encoder.encode(SENTENCES), expected.encode(SENTENCES))
-    recipe = load_recipe("vse0", changes=["sentence_encoder={kind: open_clip, model: somewhere}"])
+    recipe = load_recipe("cca-hglmm", changes=["sentence_encoder={kind: open_clip, model: somewhere}"])
     assert str(recipe.sentence_encoder) == "{kind: open_clip, model: somewhere}"
     with pytest.raises(SeesayError, match="no sentence encoder 'openclip'; did you mean 'open_clip'"):
-        load_recipe("vse0", changes=["sentence_encoder={kind: openclip, model: somewhere}"])
+        load_recipe("cca-hglmm", changes=["sentence_encoder={kind: openclip, model: somewhere}"])
 
 
 def test_names() -> None:

@@ -24,7 +24,7 @@ from seesay.data.corpus import (
     canonical_split,
     seeded_splits,
 )
-from seesay.data.features import FeatureRows
+from seesay.data.features import FeatureRows, of_array
 from seesay.data.formats import unpacking
 from seesay.data.images import EncodedImage, Source
 from seesay.data.readers.finder import PACKED, ImageFinder
@@ -44,6 +44,7 @@ UNKNOWN_IMAGE = Omission("sentence of an unknown image, dropped")
 EMPTY_SENTENCE = Omission("empty sentence or phrase, dropped")
 NO_SENTENCES = "image without sentences, kept"
 OTHER_FILE = "file in the folder that the corpus does not use"
+ARRAY = "file of features or vectors, which recipes can name"
 UNUSED_IMAGE = "image in the folder that the corpus does not use"
 SEEDED_SPLIT = "no split given: images divided 80/10/10 by a hash of their names"
 UNREADABLE_IMAGE = Omission("image unreadable, dropped with its phrases")
@@ -167,18 +168,19 @@ class CorpusBuilder:
         row: int | None = None,
         measured: bool = False,
         described: bool = False,
+        size: tuple[int, int] = (0, 0),
     ) -> int | None:
         """Find a listed image, add it if it is new, and return its position.
 
         Returns None and counts an issue if it has neither a file (listed as being in `folder`) nor a feature
         `row`, nor is `described` by an array that recipes name; or if it must be `measured`, as for phrases,
-        and its size cannot be read.
+        and the size of its file cannot be read. Without a file it has the `size` that is stated.
         """
         if (name, folder) in self._missing:
             return None
         if self.has(name):
             return self.image(name, split)
-        source, size = self.finder.find(name, folder), (0, 0)
+        source = self.finder.find(name, folder)
         if source is None and row is None and not described:
             self._missing.add((name, folder))
             self.issues.add(MISSING_IMAGE, f"{where} {name}")
@@ -316,7 +318,7 @@ class CorpusBuilder:
                     self.issues.add(UNUSED_IMAGE, path)
             for file in finder.others if is_folder else ():
                 if file not in self._used:
-                    self.issues.add(OTHER_FILE, str(file))
+                    self.issues.add(ARRAY if of_array(file) else OTHER_FILE, str(file))
         return replace(corpus, name=known_name(self.name, images, has_boxes), images=images)
 
 

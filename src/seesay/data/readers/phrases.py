@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from seesay.data.boxes import MOST_PIXELS, from_inclusive
 from seesay.data.corpus import SPLITS, Box, Omission, canonical_split
+from seesay.data.features import RegionFiles, find_region_files
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import MALFORMED_LINE, NO_SPLIT_LISTED, CorpusBuilder, explained
 from seesay.data.readers.table_files import TableFormat
@@ -54,6 +55,7 @@ class Flickr30kEntitiesReader(Reader):
     def add(self, path: Path, builder: CorpusBuilder) -> None:
         builder.name = self.name  # only this corpus has such files, whatever their folder is called
         lists = ((path / f"{split}.txt", split) for split in SPLITS)
+        arrays = [RegionFiles([array]) for array in find_region_files(path)]
         splits = builder.read_split_lists(lists, lambda name: name.removesuffix(".jpg"))
         for file in self.find(path):
             split = splits.get(file.stem)
@@ -67,7 +69,9 @@ class Flickr30kEntitiesReader(Reader):
             except (OSError, ValueError, LookupError, ElementTree.ParseError) as error:  # or an encoding
                 builder.issues.add(BAD_ANNOTATION, f"{annotations}: {error}")
                 continue
-            at = builder.find_image(f"{file.stem}.jpg", split, str(file), measured=True)
+            name, stated = f"{file.stem}.jpg", (round(frame[0]), round(frame[1]))
+            described = any(array.row(name) is not None for array in arrays)  # boxes, which need no image
+            at = builder.find_image(name, split, str(file), measured=True, described=described, size=stated)
             if at is None:
                 continue
             for number, line in enumerate(read_lines(file)):
