@@ -92,13 +92,16 @@ def test_what_karpathys_file_states_is_trusted_more_than_its_folder(tmp_path: Pa
         ("museum", "dataset.json", None, "museum"),
         ("musée", "dataset.json", "美術館", "美術館"),
         ("data", "dataset.json", None, "dataset"),
+        ("coco数据集", "dataset.json", None, "coco"),
     ],
 )
 def test_the_first_name_that_says_something_counts(
-    tmp_path: Path, folder: str, file: str, stated: object, found: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, file: str, stated: object, found: str
 ) -> None:
     (tmp_path / folder).mkdir()
     images = [{"filename": "a.jpg", "split": "train", "sentences": [{"raw": "a dog"}]}]
     (tmp_path / folder / file).write_text(json.dumps({"images": images, "dataset": stated}))
     (tmp_path / folder / "a.jpg").write_bytes(b"not read")
     assert read_corpus(tmp_path / folder).name == found
+    monkeypatch.chdir(tmp_path / folder)
+    assert {read_corpus(path).name for path in (".", file)} == {found}

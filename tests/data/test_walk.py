@@ -67,6 +67,11 @@ def test_an_image_that_its_folder_lacks_is_not_one_of_another_folder(tmp_path: P
     assert finder.find("birds/1.jpg") == FileSource(tmp_path / "dogs/1.jpg")  # a folder that is not here
 
 
+def test_an_image_may_lie_deeper_in_its_folder(tmp_path: Path) -> None:
+    finder, _ = finder_of(tmp_path, "images/cover.jpg", "images/part1/1.jpg")
+    assert finder.find("images/1.jpg") == FileSource(tmp_path / "images/part1/1.jpg")
+
+
 @pytest.mark.parametrize("outside", [False, True])
 def test_a_linked_folder_hides_no_other(tmp_path: Path, outside: bool) -> None:
     (tmp_path / "z").mkdir()

@@ -78,6 +78,7 @@ def test_sentence_vectors_of_ones_own_are_what_is_said_of_them(recipe: str) -> N
         ({"encoders": ["lite0", "stages"]}, ["a small network, lite0", "maps of a network"]),
         ({"encoders": ["large", "concepts"]}, ["encoders: [large, concepts] instead of [vgg19, concepts]"]),
         ({"encoders": ["vgg19"]}, []),  # as in the paper's row without concepts
+        ({"encoders": ["vgg19", "vgg19"]}, ["encoders: [vgg19, vgg19] instead of [vgg19, concepts]"]),
         ({"loss": {"margin": 0.05}}, ["a margin of 0.05 instead of 0.5"]),
         ({"loss": {"kind": "contrastive"}}, ["loss.kind: contrastive instead of margin"]),
         ({"optimizer": {"momentum": 0.5}}, ["optimizer.momentum: 0.5 instead of 0.9"]),

@@ -117,6 +117,12 @@ def test_a_subset_has_the_settings_of_its_corpus() -> None:
     assert "there are none" not in str(settings_line("irmatch-s", [recipe]))
 
 
+@pytest.mark.parametrize("encoders", ["null", "5", "efficientnet-lite0", "{kind: precomputed, file: a.npy}"])
+def test_encoders_that_are_no_list_are_refused_by_their_key(encoders: str) -> None:
+    with pytest.raises(SeesayError, match=r"key 'encoders"):
+        load_recipe("vse++", changes=[f"encoders={encoders}"])
+
+
 def test_vectors_of_sentences_are_for_matchers_that_read_them() -> None:
     vectors = "sentence_encoder={kind: vectors, file: v.npy}"
     for name in ("two-branch-lstm", "gvse-common", "mcnn-st", "irmatch-s"):

@@ -202,8 +202,13 @@ def test_a_file_that_does_not_fit_is_named_in_one_line(drawn: Path, tmp_path: Pa
 
 
 def test_a_cnn_is_tuned_only_where_there_are_images(drawn: Path, tmp_path: Path) -> None:
-    with pytest.raises(SeesayError, match="tunes a CNN on pixels, but the corpus has no images; train"):
-        train(load_recipe("gvse-common-finetuned"), read_corpus(drawn), tmp_path / "run")
+    said, corpus = "tunes a CNN on pixels, but the corpus has no images; leave it out", read_corpus(drawn)
+    with pytest.raises(SeesayError, match=said):
+        train(load_recipe("gvse-common-finetuned"), corpus, tmp_path / "run")
+    definition = load_table("gvse-1").only(["gvse-common-finetuned"])
+    with pytest.raises(SeesayError, match=said):
+        TableRuns(definition, corpus, tmp_path / "runs").run("gvse-common-finetuned", 1)
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_row_of_two_images_is_refused(tmp_path: Path) -> None:

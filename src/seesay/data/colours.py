@@ -44,6 +44,7 @@ _PQ, _HLG = 16, 18  # by their numbers in H.273
 _LUMINANCE = np.array([0.2627, 0.6780, 0.0593], np.float32)  # of BT.2020's primaries
 _BRIGHTEST = 1000 / _WHITE  # of the display for which HLG is graded; also assumed for PQ
 _BRADFORD = np.array([[0.8951, 0.2664, -0.1614], [-0.7502, 1.7135, 0.0367], [0.0389, -0.0685, 1.0296]])
+_LEAST_AREA = 0.001  # of the triangle of primaries, twice; that of sRGB has 0.22
 _STEPS = 1 << 14  # of light, whose levels are in a table
 
 
@@ -70,7 +71,9 @@ def conversion_of(image: Image.Image, data: bytes) -> Conversion | None:
     if image.format != "PNG" or "srgb" in image.info or not isinstance(gamma, float) or not 0.05 < gamma < 5:
         return None
     primaries = image.info.get("chromaticity", _SRGB)
-    primaries = primaries if min(primaries[1::2]) > 0 else _SRGB
+    triangle = np.column_stack([np.reshape(primaries, (4, 2))[1:], np.ones(3)])
+    has_area = abs(np.linalg.det(triangle)) > _LEAST_AREA
+    primaries = primaries if min(primaries[1::2]) > 0 and has_area else _SRGB
     is_srgb = abs(gamma - 1 / 2.2) < 0.01 and np.allclose(primaries, _SRGB, atol=0.002)
     return _by_light(_srgb_light() if is_srgb else np.linspace(0, 1, 256) ** (1 / gamma), primaries)
 
@@ -199,13 +202,10 @@ def _by_light(
     levels = np.where(steps <= 0.0031308, 12.92 * steps, 1.055 * steps ** (1 / 2.4) - 0.055)
     levels = np.rint(255 * levels).astype(np.uint8)
     between = _PRIMARIES[9] if tone else primaries
-    try:
-        first, matrix = (
-            np.linalg.solve(_to_xyz(to), _to_xyz(of)).T.astype(np.float32)
-            for to, of in ((between, primaries), (_SRGB, between))
-        )
-    except np.linalg.LinAlgError:  # primaries on one line
-        return None
+    first, matrix = (
+        np.linalg.solve(_to_xyz(to), _to_xyz(of)).T.astype(np.float32)
+        for to, of in ((between, primaries), (_SRGB, between))
+    )
     if np.abs(matrix - np.eye(3)).max() < 0.01:
         table = levels[np.rint(light.clip(0, 1) * _STEPS).astype(int)]
         return None if np.abs(table.astype(int) - np.arange(256)).max() <= _SAME else _by_table(table)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from datetime import datetime
-from fractions import Fraction
 from typing import Any
 
 from PIL import ExifTags, Image
@@ -27,7 +26,7 @@ def facts_of(exif: Image.Exif) -> dict[str, str]:
     exposure = _filled("{:g}", tags.get(_Exif.ExposureTime))
     if exposure:
         seconds = float(exposure)
-        exposure = str(Fraction(1, max(1, round(1 / seconds)))) if seconds < 0.3 else f"{round(seconds, 1):g}"
+        exposure = f"1/{round(1 / seconds)}" if seconds < 0.3 else f"{round(seconds, 1):g}"
     found = {
         "taken": _time(tags.get(_Exif.DateTimeOriginal)) or _time(tags.get(_Exif.DateTimeDigitized)),
         "camera": camera,

@@ -118,10 +118,24 @@ def find_region_files(folder: Path) -> list[Path]:
     return sorted(found)
 
 
-def of_array(file: Path) -> bool:
+def has_box_files(folder: Path) -> bool:
+    """Return whether a folder has features with boxes, see `BoxFile`; they are not read."""
+    for path in find_region_files(folder):
+        if path.suffix == ".npz":
+            with zipfile.ZipFile(path) as archive:
+                beside = "boxes.npy" in archive.namelist()
+        else:
+            beside = path.with_name(f"{path.stem}_boxes.npy").is_file()
+        if beside:
+            return True
+    return False
+
+
+def belongs_to_array(file: Path) -> bool:
     """Return whether a file is an array, or has the ids or texts of one that lies beside it."""
-    array = file.with_name(f"{file.stem.removesuffix('_ids').removesuffix('_texts')}.npy")
-    return file.suffix in (".npy", ".npz") or (file.suffix == ".txt" and array.is_file())
+    rows = re.fullmatch("(.+)_(?:ids|texts)", file.stem)
+    beside = file.suffix == ".txt" and rows is not None and file.with_name(f"{rows[1]}.npy").is_file()
+    return beside or file.suffix in (".npy", ".npz")
 
 
 def load_array(path: Path) -> NDArray[Any]:

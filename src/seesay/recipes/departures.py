@@ -25,12 +25,13 @@ class PrintedSettings(Settings):
 
     Attributes:
         settings: the printed settings, nested as in a recipe. Values that seesay lacks, such as an encoder,
-            only have to differ from its own. Techniques that a paper does not mention count as not used.
+            only have to differ from its own; `A or B` is either. Techniques that a paper does not mention
+            count as not used. Of several printed encoders, a row may read some.
         departures: for keys such as `loss.margin`, a sentence, or one for each value (a pattern; for a list,
             one for each item that is not printed). `{value}` and `{printed}` are the two values, and
             `{schedule.epochs}` another setting; a sentence about a setting of another kind of matcher or loss
             is left out. Null means that the sentence of another key covers it. A key without a printed
-            setting is a choice that the paper leaves open. Of the printed encoders, a row may have some.
+            setting is a choice that the paper leaves open.
     """
 
     settings: Mapping[str, object] = Field(default_factory=dict)
@@ -57,9 +58,7 @@ class PrintedSettings(Settings):
         value = _as_printed(ours[key], wanted)
         kind = f"{key.rpartition('.')[0]}.kind"  # of the loss or optimizer that the setting belongs to
         of_another = key in printed and key != kind and ours.get(kind) != printed.get(kind, ours.get(kind))
-        of_row = (
-            key == "encoders" and isinstance(value, list) and all(each in _items(wanted) for each in value)
-        )
+        of_row = key == "encoders" and _is_part(_items(value), _items(wanted))
         if (
             value == wanted
             or of_row
@@ -107,7 +106,12 @@ def _as_printed(value: object, printed: object) -> object:
     if named is None:
         return value
     kinds = [(each["kind"] if isinstance(each, Mapping) else each, each) for each in _items(printed)]
-    return next((each for kind, each in kinds if kind == named), named)
+    return next((each for kind, each in kinds if named in str(kind).split(" or ")), named)
+
+
+def _is_part(some: list[object], of_all: list[object]) -> bool:
+    """Return whether the items are different ones of a list."""
+    return all(each in of_all for each in some) and all(some.count(each) == 1 for each in some)
 
 
 def _items(value: object) -> list[object]:

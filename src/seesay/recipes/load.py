@@ -73,9 +73,9 @@ def load_recipe(
 
     def given() -> Iterator[Change]:
         yield from changes_of(changes)
-        encoders = list(map(checked_encoder, values.get("encoders", ())))
-        if shared := [change for change in of_all if _concerns(change, values, encoders)]:
-            yield from changes_by_role(shared, name, encoders)
+        if of_all:
+            encoders = list(map(checked_encoder, values.get("encoders", ())))
+            yield from changes_by_role([c for c in of_all if _concerns(c, values, encoders)], name, encoders)
 
     for each in given():
         change = _with_mapping(each, values, name, corpus, settings_of)
@@ -101,7 +101,10 @@ def load_recipe(
         departures += (f"the settings for {recipe.settings_of}, on {recipe.corpus}",)
     seed = recipe.seed if seed is None else seed
     recipe = recipe.model_copy(update={"departures": departures, "seed": seed})
-    return _with_members(recipe) if recipe.matcher.is_composed else recipe
+    recipe = _with_members(recipe) if recipe.matcher.is_composed else recipe
+    for key, problem in schema.unread(recipe):
+        raise SeesayError(f"{where}: key '{key}': {problem}.")
+    return recipe
 
 
 def _with_mapping(
@@ -246,11 +249,9 @@ def _concerns(change: Change, values: Values, encoders: Sequence[EncoderSettings
     """Return whether a recipe with these values and encoders can take a change that is meant for several."""
     if change.key == "sentence_encoder":
         return values.get("sentence_encoder") is not None
-    if (
-        change.key != "encoders"
-        or not isinstance(change.value, list)
-        or values["matcher"]["kind"] != "fine-tuned"
-    ):
+    matcher = values.get("matcher")
+    tunes = isinstance(matcher, dict) and matcher.get("kind") == "fine-tuned"
+    if not tunes or change.key != "encoders" or not isinstance(change.value, list):
         return True
     roles = set(map(role_of, encoders))
     given = [each for each in map(checked_encoder, change.value) if role_of(each) in roles]

@@ -245,8 +245,6 @@ def misfits(recipe: Recipe) -> Iterator[tuple[str, str]]:
         return
     labels, solved = loss.loss_class.learns_concepts, loss.loss_class.closed_form
     if not matcher.is_composed or recipe.composition.matchers:  # else its members are not known yet
-        if recipe.sentence_encoder is not None and not (matcher.reads_vectors or matcher.predicts_concepts):
-            yield "sentence_encoder", f"{matcher.kind} reads no vectors of sentences; leave it out"
         if labels != matcher.predicts_concepts:
             yield "loss", "the multi-label loss is for matchers that predict concepts; they take no other"
         if labels and len(recipe.encoders) > 1:
@@ -302,13 +300,26 @@ def _misfits_of_roles(recipe: Recipe) -> Iterator[tuple[str, str]]:
     if fusion in ("sum", "gate", "scaled-gate") and (first or not others or not all(others)):
         why = "joins one encoder of the context and concepts, in this order: encoders=[CONTEXT, CONCEPTS]"
         yield "encoders", f"the fusion '{fusion}' {why}"
-    if matcher.instances_per_image is not None and others:
+
+
+def unread(recipe: Recipe) -> Iterator[tuple[str, str]]:
+    """Iterate over the keys of a recipe for training whose values its matcher does not read, and say why.
+
+    Runs of earlier versions may have been trained with them.
+    """
+    matcher, encoders = recipe.matcher, recipe.encoders
+    if matcher.is_composed and not recipe.composition.matchers:
+        return  # its members are not known yet
+    if recipe.sentence_encoder is not None and not matcher.reads_vectors:
+        yield "sentence_encoder", f"{matcher.kind} reads no vectors of sentences; leave it out"
+    if matcher.is_composed or recipe.regions is not None or recipe.arrays != ("pooled",):
+        return  # members have encoders of their own, and other arrays say what they are
+    if matcher.instances_per_image is not None and len(encoders) > 1:
         yield "encoders", f"{matcher.kind} takes the instances of one encoder; name a single one"
-    takes = {"concepts": fusion is not None, "instances": matcher.instances_per_image is not None}
-    for role in sorted(
-        {encoder.get("role") for encoder in encoders if not takes.get(encoder.get("role"), True)}
-    ):
-        yield "encoders", f"{matcher.kind} takes no {role}; leave out the encoder with the role {role}"
+    takes = {"concepts": hasattr(matcher, "fusion"), "instances": matcher.instances_per_image is not None}
+    for role, taken in takes.items():
+        if not taken and role in {encoder.get("role") for encoder in encoders}:
+            yield "encoders", f"{matcher.kind} takes no {role}; leave out the encoder with the role {role}"
 
 
 def _learns_phrases(loss: type[Loss]) -> bool:

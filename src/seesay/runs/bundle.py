@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from seesay.encoders.images.concepts import array_of
 from seesay.encoders.images.tuned import copy_tuned
 from seesay.encoders.regions import load_region_encoder
 from seesay.encoders.sentences.base import TEXT
@@ -106,7 +105,7 @@ def _without_folders(settings: Any) -> Any:
 def _bring_networks(run: Run) -> None:
     """Copy the exported networks of the packages that a run's encoders read into its folder."""
     encoders: list[Encoder] = [] if run.sentence_encoder is None else [run.sentence_encoder]
-    if all(array_of(encoder, run.folder) is None for encoder in run.config.encoders):
+    if all(encoder.kind != PRECOMPUTED for encoder in run.config.encoders_read(run.folder)):
         of_regions = run.config.regions is not None and run.config.encoders[0]
         encoders += [load_region_encoder(of_regions, "cpu", run.folder)] if of_regions else run.encoders
     installed = Path(__file__).parents[1]

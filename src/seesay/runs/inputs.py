@@ -17,7 +17,7 @@ from seesay.data.boxes import iou, jittered
 from seesay.data.corpus import Corpus
 from seesay.data.features import BoxFile, FeatureRows, RegionFiles, find_region_files
 from seesay.device import default_device
-from seesay.encoders.images.concepts import array_of
+from seesay.encoders.images.concepts import own_array
 from seesay.encoders.images.encode import fill_stores, read_features
 from seesay.encoders.proposals import NMS
 from seesay.encoders.regions import (
@@ -141,7 +141,7 @@ def _image_features(
     recipe: Recipe | RunConfig, part: Corpus, run: Path | None
 ) -> tuple[NDArray[np.floating], list[int], list[ImageError], list[int]]:
     """Return the features of usable images, their rows in the split, the errors of the others, and widths."""
-    read = {each: found for each in recipe.encoders if (found := array_of(each, run)) is not None}
+    read = {each: found for each in recipe.encoders if (found := own_array(each, run)) is not None}
     own = {each: _own_rows(array, part) for each, (array, _) in read.items()}
     others = [each for each in recipe.encoders if each not in own]
     encoders = recipe_encoders(recipe, run, without=own)

@@ -56,13 +56,7 @@ def train_composed(
         SeesayError: a member cannot be trained, its folder contains another run, or there are no images to
             tune a CNN on.
     """
-    if isinstance(recipe.matcher, FineTunedSettings):
-        check_tunable(recipe)  # before the first step is trained
-        if all(image.source is None for image in corpus.images):
-            raise SeesayError(
-                f"{corpus.root}: recipe '{recipe.name}' tunes a CNN on pixels, but the corpus has no images; "
-                "train another recipe, or leave the row out by --rows."
-            )
+    check_tunable_on(corpus, recipe)
     members = []
     for member in member_recipes(recipe):
         member = with_own_vectors(with_concept_runs(member, out.parent.joinpath), corpus)
@@ -173,6 +167,21 @@ def _about(member: Run) -> MemberSummary:
         best_epoch=summary.best_epoch,
         best=summary.best,
     )
+
+
+def check_tunable_on(corpus: Corpus, recipe: Recipe) -> None:
+    """Check before the first step that a second one can follow, if it does in this recipe.
+
+    Raises:
+        SeesayError: there are no CNNs to fine-tune, or no images.
+    """
+    if isinstance(recipe.matcher, FineTunedSettings):
+        check_tunable(recipe)
+        if all(image.source is None for image in corpus.images):
+            raise SeesayError(
+                f"{corpus.root}: recipe '{recipe.name}' tunes a CNN on pixels, but the corpus has no images; "
+                "leave it out."
+            )
 
 
 def check_tunable(recipe: Recipe) -> FineTunedSettings:

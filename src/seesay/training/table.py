@@ -29,7 +29,7 @@ from seesay.results.records import Row, record_row, row_of
 from seesay.runs.folder import included_runs
 from seesay.runs.run import Run
 from seesay.runs.summary import is_finished
-from seesay.training.composed import combine_members, finished_run, is_combined
+from seesay.training.composed import check_tunable_on, combine_members, finished_run, is_combined
 from seesay.training.concept_task import with_concept_runs
 from seesay.training.loop import has_epochs
 from seesay.training.train import check_ours, holding, train
@@ -102,6 +102,7 @@ class TableRuns:
 
     def _composed(self, recipe: Recipe, folder: Path, changes: Sequence[str], called: str | None) -> Path:
         """Combine the table's own runs, or those of a variant; again if one of them has changed."""
+        check_tunable_on(self.corpus, recipe)
         if not is_finished(folder) and self.may_train:
             with holding(folder):
                 check_ours(folder)  # before members are trained for hours
@@ -111,7 +112,8 @@ class TableRuns:
             for texts in (changes, self.changes)
         )
         shared = not changes
-        if "encoders" not in {Change.parse(text).key for text in recipe.changes}:  # it keeps its own
+        if "encoders" not in {Change.parse(text).key for text in recipe.changes}:
+            # A recipe that tunes a CNN takes no arrays; its members then have folders of their own.
             taken = [text for text in of_all if Change.parse(text).key != "encoders"]
             shared, of_all = shared and taken == of_all, taken
         of_members = replace(self, changes=of_all)

@@ -40,6 +40,20 @@ def test_both_layouts(tmp_path, photos, content, year):
     }
 
 
+def test_sentences_of_an_image_missing_from_its_folder_are_not_those_of_another(tmp_path, content, photos):
+    photos("train/1.jpg", "train/2.jpg", "val/2.jpg")
+    for split in ("train", "val"):
+        listed = [(1, "1.jpg"), (2, "2.jpg")]
+        write(tmp_path, f"captions_{split}.json", listed, [(1, 1, f"{split} 1"), (2, 2, f"{split} 2")])
+    corpus = read_corpus(tmp_path)
+    assert content(corpus) == {
+        "1.jpg": ("train", ["train 1"]),
+        "2.jpg": ("train", ["train 2"]),
+        "val/2.jpg": ("val", ["val 2"]),
+    }
+    assert corpus.issues.examples[MISSING_IMAGE][0].endswith("val/1.jpg")
+
+
 def test_images_of_one_name_in_the_folders_of_two_splits(tmp_path, photos, content):
     photos("train/1.jpg", "val/1.jpg", "val/2.jpg")
     write(tmp_path, "captions_train.json", [(1, "1.jpg")], [(1, 1, "one")])

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from seesay.data.readers import read_corpus
-from seesay.data.readers.builder import ARRAY, MISSING_IMAGE, NO_SPLIT_LISTED, OTHER_FILE, TWO_SPLITS
+from seesay.data.readers.builder import ARRAY, NO_SPLIT_LISTED, OTHER_FILE, TWO_SPLITS
 from seesay.data.readers.phrases import BAD_ANNOTATION, NO_BOX, NOT_VISUAL
 from seesay.errors import SeesayError
 
@@ -58,12 +58,16 @@ def test_images_with_features_of_their_boxes_need_no_files(entities, tmp_path):
     np.save(tmp_path / "frcnn_boxes.npy", np.ones((1, 3, 4), np.float32))
     (tmp_path / "frcnn_ids.txt").write_text("100\n")
     corpus = read_corpus(tmp_path, phrases=True)
-    (image,) = corpus.images
-    assert (image.name, image.source, image.size) == ("100.jpg", None, (200, 100))
+    assert {image.name: (image.source, image.size) for image in corpus.images} == {
+        "100.jpg": (None, (200, 100)),
+        "200.jpg": (None, (200, 100)),
+    }
     assert corpus.sentences[0].boxes == ((0, 0, 20, 20), (180, 0, 200, 100))
-    assert corpus.issues.counts[MISSING_IMAGE] == 1
     assert corpus.issues.counts[ARRAY] == 3
     assert OTHER_FILE not in corpus.issues.counts
+    (tmp_path / "frcnn_boxes.npy").unlink()  # features of whole images
+    with pytest.raises(SeesayError, match="2 × image listed but missing"):
+        read_corpus(tmp_path, phrases=True)
 
 
 def test_lists_give_the_splits(entities, tmp_path):

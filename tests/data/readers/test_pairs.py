@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -79,8 +80,9 @@ def test_a_text_belongs_to_the_image_of_its_name(tmp_path, content, image, text)
 @pytest.mark.parametrize("name", [".captions.txt", ".x.json", ".x.jpg"])
 def test_a_path_that_begins_with_a_dot_is_refused_in_one_line(tmp_path, name):
     write(tmp_path, {name: "a dog"})
-    with pytest.raises(SeesayError):
+    with pytest.raises(SeesayError, match=re.escape(name)) as failure:
         read_corpus(tmp_path / name)
+    assert len(str(failure.value).splitlines()) == 1
 
 
 def test_a_text_that_may_belong_to_several_images_belongs_to_none(tmp_path, content):

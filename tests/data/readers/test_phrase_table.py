@@ -194,7 +194,7 @@ def test_a_named_table_says_which_columns_it_lacks(tmp_path):
     file = tmp_path / "p.csv"
     for text, message in [
         ("image,phrase,left,y1,x2,y2\n", r"p.csv:1: no column x1; it has the columns image, phrase, left"),
-        ("", r"p.csv:1: no column image, .*the file is empty"),
+        ("", r"p.csv:1: no column image, .*it has no columns"),
     ]:
         file.write_text(text)
         with pytest.raises(SeesayError, match=message):

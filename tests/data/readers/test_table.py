@@ -223,7 +223,7 @@ def test_what_numbered_columns_share(column, expected):
             "Fichier,Phrase\na.jpg,Un chien\n",
             r"fichier, phrase\. .*--image-column and --cap",
         ),
-        ("x.csv", "", "none, the file is empty"),
+        ("x.csv", "", "it has no columns"),
         ("x.txt", "Fichier;Phrase\na.jpg;Un chien\n", "columns fichier, phrase"),
         (
             "x.csv",
@@ -276,7 +276,9 @@ def test_a_table_for_each_split(tmp_path, photos, content):
         read_corpus(tmp_path)
 
 
-@pytest.mark.parametrize(("name", "split"), [("test", "test"), ("dev", "val")])
+@pytest.mark.parametrize(
+    ("name", "split"), [("test", "test"), ("dev", "val"), ("my-test", "train"), ("train", "train")]
+)
 def test_a_single_table_has_the_split_of_its_name(tmp_path, photos, content, name, split):
     photos("a.jpg")
     (tmp_path / f"{name}.csv").write_text("image,caption\na.jpg,A\n")
@@ -444,8 +446,8 @@ def test_jsonl_issues(tmp_path, photos, content):
         ),
         (b'image,caption\na.jpg,"' + b"x" * 200_000, r"t\.csv:2: malformed table"),
         (b"image,caption\n", "nothing left"),
-        (b"", "the file is empty"),
-        (b"\nimage,caption\n", "its first line is empty"),
+        (b"", "it has no columns"),
+        (b"\nimage,caption\n", "it has no columns"),
     ],
 )
 def test_refused_tables_name_the_line(tmp_path, photos, text, message):
@@ -678,6 +680,17 @@ def test_a_damaged_text_that_is_probably_no_table_is_left_alone(tmp_path, photos
 
 def test_columns_are_named_for_tables_of_sentences_only(tmp_path, photos):
     photos("a.jpg")
-    for choice in ({"phrases": True}, {"format": "pairs"}):
-        with pytest.raises(SeesayError, match="only for tables of sentences"):
+    write_phrases = "image,phrase,x1,y1,x2,y2\na.jpg,a dog,0,0,5,5\n"
+    (tmp_path / "t.csv").write_text(write_phrases)
+    for choice in ({"phrases": True}, {"format": "folder"}):
+        with pytest.raises(SeesayError, match="has no columns to be named; leave out caption_column"):
             read_corpus(tmp_path, **choice, caption_column="words")
+
+
+def test_a_message_names_a_few_of_many_columns(tmp_path, photos):
+    photos("a.jpg")
+    rows = "".join(json.dumps({f"key{number}": "a dog"}) + "\n" for number in range(1000))
+    (tmp_path / "t.jsonl").write_text(rows)
+    with pytest.raises(SeesayError, match="key19 and 980 more") as failure:
+        read_corpus(tmp_path / "t.jsonl", "table")
+    assert len(str(failure.value)) < 500

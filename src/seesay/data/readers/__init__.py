@@ -72,11 +72,16 @@ def read_corpus(
         below = _existing(images) if images is not None else None
         if below is not None:
             _check_unpacked([below])
-        if image_column or caption_column:
-            if phrases or format not in (None, "table"):
-                raise SeesayError("Columns are named only for tables of sentences; leave out the names.")
-            format = "table"
+        named = [
+            f"{role}_column"
+            for role, column in (("image", image_column), ("caption", caption_column))
+            if column
+        ]
+        if named and not phrases:
+            format = format or "table"
         reader = choose_reader(path, format, phrases)
+        if named and not reader.names_columns:
+            raise SeesayError(f"{reader.name} has no columns to be named; leave out {' and '.join(named)}.")
         columns = {"image_column": image_column, "caption_column": caption_column}
         builder = CorpusBuilder(path, below, allow_outside, **columns)
         builder.uses(*reader.files(path))
@@ -169,6 +174,7 @@ class Reader(ABC):
         has_boxes: True if it reads phrases with boxes, False if it reads sentences.
         looks_like: what a folder of this format contains, in a few words, for error messages.
         patterns: of the names of its files, below the folder.
+        names_columns: True if the columns of images and of sentences can be named.
         order: readers try to recognise a path in ascending order. Distinctive formats come first, and
             `folder`, which accepts any images, last, at 1000.
     """
@@ -177,6 +183,7 @@ class Reader(ABC):
     looks_like: ClassVar[str]
     patterns: ClassVar[tuple[str, ...]] = ()
     has_boxes: ClassVar[bool] = False
+    names_columns: ClassVar[bool] = False
     order: ClassVar[int] = 100
 
     def files(self, path: Path) -> list[Path]:

@@ -24,7 +24,7 @@ from seesay.data.corpus import (
     canonical_split,
     seeded_splits,
 )
-from seesay.data.features import FeatureRows, of_array
+from seesay.data.features import FeatureRows, belongs_to_array
 from seesay.data.formats import unpacking
 from seesay.data.images import EncodedImage, Source
 from seesay.data.readers.finder import PACKED, ImageFinder
@@ -44,7 +44,7 @@ UNKNOWN_IMAGE = Omission("sentence of an unknown image, dropped")
 EMPTY_SENTENCE = Omission("empty sentence or phrase, dropped")
 NO_SENTENCES = "image without sentences, kept"
 OTHER_FILE = "file in the folder that the corpus does not use"
-ARRAY = "file of features or vectors, which recipes can name"
+ARRAY = "file of arrays, which recipes read if they name them"
 UNUSED_IMAGE = "image in the folder that the corpus does not use"
 SEEDED_SPLIT = "no split given: images divided 80/10/10 by a hash of their names"
 UNREADABLE_IMAGE = Omission("image unreadable, dropped with its phrases")
@@ -120,6 +120,7 @@ class CorpusBuilder:
         self._identified: set[tuple[int | str, int | None, str]] = set()
         self._position: dict[str, int] = {}
         self._missing: set[tuple[str, str]] = set()
+        self._merged: set[str] = set()
         self._used: set[Path] = set()
         self._named: dict[Source, str] = {}  # a file may be listed with and without its suffix
 
@@ -153,11 +154,14 @@ class CorpusBuilder:
         return printable(name) in self._position
 
     def distinct(self, name: str, folder: str) -> str:
-        """Return a listed image's name, with its folder if an image of that name in another one was added."""
+        """Return a listed image's name, with its folder if an image of that name in another one was added.
+
+        It is with its folder, too, if the file in that folder is missing.
+        """
         if not (folder and self.has(name)):
             return name
         known, other = self._images[self._position[printable(name)]].source, self.finder.find(name, folder)
-        return name if other is None or known is None or other == known else f"{folder}/{name}"
+        return name if known is None or other == known else f"{folder}/{name}"
 
     def find_image(
         self,
@@ -193,7 +197,8 @@ class CorpusBuilder:
             self.issues.add(UNREADABLE_IMAGE, f"{where} {error}")
             return None
         known = self._named.setdefault(source, name) if source is not None else name
-        if known != name:
+        if known != name and name not in self._merged:
+            self._merged.add(name)
             self.issues.add(SHARED_FILE, f"{where} {name}: the file of {known}")
         return self.image(known, split, source, row, size)
 
@@ -301,7 +306,7 @@ class CorpusBuilder:
                 for kind, count in self.issues.counts.most_common()
             ] or ["The list is empty."]
             if MISSING_IMAGE in self.issues.counts:
-                why.append(f"Put the images below {self._images_root or self.root}.")
+                why.append(f"Put the images below {self._images_root or self.root}, or name their folder.")
             raise SeesayError(f"{self._path}: nothing left to use. {' '.join(why)}")
         unsplit = [image.name for image in corpus.images if image.split == _UNSPLIT]
         if unsplit:
@@ -318,7 +323,7 @@ class CorpusBuilder:
                     self.issues.add(UNUSED_IMAGE, path)
             for file in finder.others if is_folder else ():
                 if file not in self._used:
-                    self.issues.add(ARRAY if of_array(file) else OTHER_FILE, str(file))
+                    self.issues.add(ARRAY if belongs_to_array(file) else OTHER_FILE, str(file))
         return replace(corpus, name=known_name(self.name, images, has_boxes), images=images)
 
 
@@ -340,7 +345,7 @@ def without_usual_words(name: str) -> str:
     >>> without_usual_words("F30k_precomp"), without_usual_words("dataset")
     ('f30k', '')
     """
-    return _FURTHER.sub("", "".join(re.findall(r"[^\W_]", name.casefold())))
+    return _FURTHER.sub("", "".join(re.findall("[a-z0-9]", name.casefold())))
 
 
 def known_name(name: str, images: Iterable[CorpusImage], has_boxes: bool) -> str:

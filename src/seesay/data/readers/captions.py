@@ -109,8 +109,13 @@ class KarpathyReader(Reader):
     def add(self, path: Path, builder: CorpusBuilder) -> None:
         (file,) = self.find(path, single=True)
         document = _read(_Dataset, file)
-        names = [name for name in (document.dataset, file.stem, builder.root.name) if isinstance(name, str)]
-        builder.name = next(filter(without_usual_words, names), file.stem)
+        named = (document.dataset, file.stem, builder.root.resolve().name)
+        telling = (
+            name
+            for name in named
+            if isinstance(name, str) and (without_usual_words(name) or not name.isascii())
+        )
+        builder.name = next(telling, file.stem)
         arrays = find_region_files(file.parent)
         builder.uses(*arrays, *map(ids_beside, arrays))
         try:  # as one array, if their shapes and images allow it

@@ -81,16 +81,17 @@ class ImageFinder:
                 if found:
                     return found[0]
             if end.rpartition("/")[0].casefold() in self._folders:
-                break  # the folder is here, and the image is missing from it
+                break  # the folder is here, and lacks the image
         if exists and is_absolute:
             self._issues.add(OUTSIDE, name)
         return None
 
     @cached_property
     def _folders(self) -> set[str]:
-        """The folders of images and the ends of their paths, in lower case."""
+        """The folders of images with none below them, and the ends of their paths, in lower case."""
         folders = {_key(path).rpartition("/")[0].casefold() for path, _ in self.images}
-        return {end for folder in folders - {""} for end in _ends(folder)}
+        above = {parent.as_posix() for folder in folders for parent in PurePosixPath(folder).parents}
+        return {end for folder in folders - above - {""} for end in _ends(folder)}
 
     def _problem(self, path: Path, reason: str, _unread: bool) -> None:
         if self._apart_from is not None and path.is_relative_to(self._apart_from):

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from seesay.data.boxes import MOST_PIXELS, from_inclusive
 from seesay.data.corpus import SPLITS, Box, Omission, canonical_split
-from seesay.data.features import RegionFiles, find_region_files
+from seesay.data.features import has_box_files
 from seesay.data.readers import Reader, register_reader
 from seesay.data.readers.builder import MALFORMED_LINE, NO_SPLIT_LISTED, CorpusBuilder, explained
 from seesay.data.readers.table_files import TableFormat
@@ -55,7 +55,7 @@ class Flickr30kEntitiesReader(Reader):
     def add(self, path: Path, builder: CorpusBuilder) -> None:
         builder.name = self.name  # only this corpus has such files, whatever their folder is called
         lists = ((path / f"{split}.txt", split) for split in SPLITS)
-        arrays = [RegionFiles([array]) for array in find_region_files(path)]
+        described = has_box_files(path)
         splits = builder.read_split_lists(lists, lambda name: name.removesuffix(".jpg"))
         for file in self.find(path):
             split = splits.get(file.stem)
@@ -70,7 +70,6 @@ class Flickr30kEntitiesReader(Reader):
                 builder.issues.add(BAD_ANNOTATION, f"{annotations}: {error}")
                 continue
             name, stated = f"{file.stem}.jpg", (round(frame[0]), round(frame[1]))
-            described = any(array.row(name) is not None for array in arrays)  # boxes, which need no image
             at = builder.find_image(name, split, str(file), measured=True, described=described, size=stated)
             if at is None:
                 continue

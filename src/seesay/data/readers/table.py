@@ -59,11 +59,11 @@ class TableReader(Reader):
     Several sentences of an image have a row each, or a column each, `caption1` to `captionN`. Flickr30k's are
     distributed with `cap1` to `cap5` and without images (Multi30k): if there are none, images are only names,
     but the sentences can be counted and used for training. Rows without a split get one from `seeded_splits`,
-    by the names of their images; so do those of tables that are all named after the train split. Parquet
-    files may be at any depth, and hold the images themselves.
+    by the names of their images; a single table called `test` or `val` is that split. Parquet files may be at
+    any depth, and hold the images themselves.
     """
 
-    name = "table"
+    name, names_columns = "table", True
     looks_like = "CSV, TSV, JSON, Excel or Parquet with image and caption, or image and cap1, cap2, …"
     order = 50
 
@@ -77,14 +77,15 @@ class TableReader(Reader):
         builder.uses(*files)
         names = [file.relative_to(builder.root).with_suffix("").as_posix() for file in files]
         splits = list(map(split_in_name, names))
-        if set(splits) == {"train"}:  # and no val split to choose an epoch on
-            splits = [None] * len(files)
-        unclear = None in splits or len(set(splits)) < len(files)
-        if unclear and len(files) > 1 and suffix_of(files[0]) != ".parquet":
-            there = ", ".join(file.name for file in files)
-            raise SeesayError(
-                f"{path}: several tables ({there}), which are not named after splits; give the path of one."
-            )
+        if suffix_of(files[0]) != ".parquet":
+            if len(files) == 1:  # "test" is a split, "my-test" a trial
+                splits = [split if names[0].isalpha() and split != "train" else None for split in splits]
+            elif None in splits or len(set(splits)) < len(files):
+                there = ", ".join(file.name for file in files)
+                raise SeesayError(
+                    f"{path}: several tables ({there}), which are not named after one split each; give the "
+                    "path of one."
+                )
         for file, split in zip(files, splits, strict=True):
             _read_table(table, file, split, builder)
 

@@ -34,6 +34,7 @@ _SPANNING = "row over several lines, kept; is a quotation mark missing?"
 _UNREAD = (".xls", ".ods")
 _SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl", ".json", ".xlsx", ".parquet", *_UNREAD)
 _PEEK = 1 << 16
+_SHOWN = 20  # columns that a message names
 _PEEKED = 1000  # records of JSON, by whose keys a table is recognised
 _BATCH = 64  # rows of Parquet, whose images are twice in memory
 _IMAGE_CELL = re.compile(rb"^\S+\.(?:jpe?g|png|webp)\"?[\t;|,]", re.IGNORECASE | re.MULTILINE)
@@ -85,12 +86,14 @@ class TableFormat:
         names, rows = self._opened(file, issues)
         if missing := self._missing(names):
             named = [name for name in names if not _UNNAMED(name)]
-            empty = "its first line" if file.stat().st_size else "the file"
-            there = ", ".join(named) or f"none, {empty} is empty"
+            more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
+            there = f"the columns {', '.join(named[:_SHOWN])}{more}" if named else "no columns"
             if any(name.endswith(tuple(IMAGE_SUFFIXES)) for name in names):
-                wrong = f"no header but '{there}'; add a first line such as image,caption."
+                wrong = (
+                    f"no header but '{', '.join(named[:_SHOWN])}'; add a first line such as image,caption."
+                )
             else:
-                wrong = f"no column {', '.join(missing)}; it has the columns {there}."
+                wrong = f"no column {', '.join(missing)}; it has {there}."
                 if len(named) == 1:
                     wrong += " If that is a title, delete the lines above the names of the columns."
             raise SeesayError(f"{file}:1: {wrong} {self.advice}".strip())
@@ -305,7 +308,8 @@ def _sheet(file: Path, issues: Issues) -> Iterator[list[Any]]:
         book = load_workbook(file, read_only=True, data_only=True)
         try:
             for sheet in book.worksheets[1:]:
-                issues.add(OTHER_SHEET, f"{file}: {sheet.title}")
+                if any(cell is not None for row in sheet.iter_rows(values_only=True) for cell in row):
+                    issues.add(OTHER_SHEET, f"{file}: {sheet.title}")
             for row in book.worksheets[0].iter_rows(values_only=True):
                 yield [cell if cell is None else str(cell) for cell in row]
         finally:

@@ -220,7 +220,7 @@ class ConceptRegionsEncoder(ImageEncoder):
         return np.concatenate([self._one_crop.prepare(square) for square in squares])
 
 
-def array_of(encoder: EncoderSettings, run: Path | None) -> tuple[EncoderSettings, StoredHead | None] | None:
+def own_array(encoder: EncoderSettings, run: Path | None) -> tuple[EncoderSettings, StoredHead | None] | None:
     """Return the precomputed array that an encoder of that run reads, and the head that it applies to it.
 
     None if it computes features from images.
