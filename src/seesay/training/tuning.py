@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint as recomputed
 
 from seesay.arrays import Pixels
+from seesay.data.corpus import CorpusImage
 from seesay.data.images import decode
 from seesay.encoders.images.base import TEN, Arrays, ImageEncoder, enlarged, load_image_encoder, resize
 from seesay.encoders.images.encode import bytes_of, decoded_side, encode_images
@@ -129,10 +130,11 @@ class PixelsTask(Task):
         return [torch.from_numpy(np.stack(column)).to(device) for column in columns]
 
     def measure(self, run: Run) -> Result:
-        """Measure the val split with the current CNN."""
+        """Measure the val split, or `val_images` of it, with the current CNN."""
         assert isinstance(run.matcher, FromPixels)
-        task = copy(self.task)
-        task.val = replace(self.task.val, features=self.val_features(run.matcher, run.device))
+        task, val, count = copy(self.task), self.task.val, self.recipe.val_images
+        val = val if count is None else val.of_first_images(count)
+        task.val = replace(val, features=self._encoded(val.corpus.images, run.matcher, run.device))
         inner = run.matcher.matcher
         return task.measure(
             Run.from_matcher(run.folder, run.recipe, run.vocabulary, run.sentence_encoder, inner)
@@ -142,10 +144,11 @@ class PixelsTask(Task):
         """Return the sizes of the train and the val split."""
         return self.task.sizes()
 
-    def val_features(self, module: FromPixels, device: str) -> NDArray[np.float32]:
-        """Encode the val images with the current networks."""
-        images, networks = self.task.val.corpus.images, module.networks
-        encoders = [_encoder(*each, device) for each in zip(self.recipe.encoders, networks, strict=True)]
+    def _encoded(self, images: Sequence[CorpusImage], module: FromPixels, device: str) -> NDArray[np.float32]:
+        """Encode images with the current networks."""
+        encoders = [
+            _encoder(*each, device) for each in zip(self.recipe.encoders, module.networks, strict=True)
+        ]
         parts = []
         for start in range(0, len(images), _ENCODED):
             some = images[start : start + _ENCODED]
