@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import yaml
 from safetensors import SafetensorError
 
 from seesay.data.corpus import Corpus
-from seesay.data.images import EncodedImage, decode
+from seesay.data.images import EncodedImage, FileSource, decode
 from seesay.encoders.images.base import kept_encoder, load_image_encoder
 from seesay.encoders.images.efficientnet import load_lite
 from seesay.encoders.images.encode import bytes_of, encode_images
@@ -442,6 +443,21 @@ def test_an_epoch_shows_one_of_the_views_of_each_image(few: Corpus, concepts: Pa
         pixels = decode(bytes_of(few.images[image]), "scene", 320)
         assert len(different) == 2
         assert encoder.prepare(pixels)[0].tobytes() in different
+
+
+def test_only_the_val_images_that_are_measured_are_encoded(few: Corpus, tmp_path: Path) -> None:
+    reads = Counter[str]()
+
+    class Counted(FileSource):
+        def read(self) -> bytes:
+            reads[self.path.name] += 1
+            return super().read()
+
+    images = tuple(replace(image, source=Counted(image.source.path)) for image in few.images)  # type: ignore[union-attr]
+    changes = [*SMALL[MATCHING], "schedule.epochs=3", "val_images=2"]
+    train(load_recipe(MATCHING, changes=changes), replace(few, images=images), tmp_path / "run")
+    measured, others = np.split(np.array([reads[i.source.path.name] for i in few.split("val").images]), 2)  # type: ignore[union-attr]
+    assert measured.min() >= others.max() + 3
 
 
 def test_the_control_trains_the_matcher_alone(few: Corpus, tmp_path: Path) -> None:
