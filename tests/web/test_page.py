@@ -23,7 +23,11 @@ expect = sync_api.expect
 
 # The page's policy forbids the polling of wait_for_function.
 TOKEN = "a-token-of-many-letters"
-DECODED = "image => image.decode().then(() => image.naturalWidth)"
+DECODED = """async image => {
+  for (let left = 3; ; left--) {  // the page may set its source again, which ends a decoding
+    try { await image.decode(); return image.naturalWidth; } catch (error) { if (!left) throw error; }
+  }
+}"""
 DROP = """async ([name, data, type]) => {
   const bytes = Uint8Array.from(atob(data), c => c.charCodeAt(0));
   const transfer = new DataTransfer();
