@@ -184,7 +184,7 @@ def write_corpora(folder: Path, scenes: Path) -> None:
         folder / "coco",
         "coco",
         {split: [f"{split}{number}.jpg" for number in range(count)] for split, count in counts.items()},
-        test_sentences=1,
+        test_sentences=2,
     )
     write_precomp(folder / "f30k_precomp", {"train": 60, "dev": 12, "test": 12}, False)
     write_precomp(folder / "coco_precomp", {"train": 60, "dev": 12, "testall": 5000}, True)

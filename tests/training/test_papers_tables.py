@@ -77,7 +77,7 @@ def run(command: str, corpora: Path, runs: str, *options: str) -> None:
     assert f"{table.name}: settings for {table.corpus}" in done.stderr
     assert shown["failures"] == []
     measured = [row for line in shown["rows"] for row in line["measured"]]
-    assert table.corpus != "coco" or {row["about"]["images"] for row in measured} == {5000}
+    assert table.corpus != "coco" or {row["content"]["images"] for row in measured} == {5000}
     names = {row["row"] for row in shown["rows"] if row["measured"]}
     models = {
         f"{row.name if row.changes else row.recipes[0]}-seed1"
