@@ -120,15 +120,14 @@ def find_region_files(folder: Path) -> list[Path]:
 
 def has_box_files(folder: Path) -> bool:
     """Return whether a folder has features with boxes, see `BoxFile`; they are not read."""
-    for path in find_region_files(folder):
-        if path.suffix == ".npz":
-            with zipfile.ZipFile(path) as archive:
-                beside = "boxes.npy" in archive.namelist()
-        else:
-            beside = path.with_name(f"{path.stem}_boxes.npy").is_file()
-        if beside:
-            return True
-    return False
+
+    def has_boxes(path: Path) -> bool:
+        if path.suffix != ".npz":
+            return path.with_name(f"{path.stem}_boxes.npy").is_file()
+        with zipfile.ZipFile(path) as archive:
+            return "boxes.npy" in archive.namelist()
+
+    return any(map(has_boxes, find_region_files(folder)))
 
 
 def belongs_to_array(file: Path) -> bool:

@@ -72,17 +72,13 @@ def read_corpus(
         below = _existing(images) if images is not None else None
         if below is not None:
             _check_unpacked([below])
-        named = [
-            f"{role}_column"
-            for role, column in (("image", image_column), ("caption", caption_column))
-            if column
-        ]
+        columns = {"image_column": image_column, "caption_column": caption_column}
+        named = [name for name, column in columns.items() if column]
         if named and not phrases:
             format = format or "table"
         reader = choose_reader(path, format, phrases)
         if named and not reader.names_columns:
             raise SeesayError(f"{reader.name} has no columns to be named; leave out {' and '.join(named)}.")
-        columns = {"image_column": image_column, "caption_column": caption_column}
         builder = CorpusBuilder(path, below, allow_outside, **columns)
         builder.uses(*reader.files(path))
         reader.add(path, builder)

@@ -79,7 +79,7 @@ class TableReader(Reader):
         splits = list(map(split_in_name, names))
         if suffix_of(files[0]) != ".parquet":
             if len(files) == 1:  # "test" is a split, "my-test" a trial
-                splits = [split if names[0].isalpha() and split != "train" else None for split in splits]
+                splits = splits if names[0].isalpha() and splits != ["train"] else [None]
             elif None in splits or len(set(splits)) < len(files):
                 there = ", ".join(file.name for file in files)
                 raise SeesayError(
